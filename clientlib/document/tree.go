@@ -1,0 +1,319 @@
+package document
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+)
+
+// maxDepth bounds the nesting of a document; the deepest known field is at 8.
+const maxDepth = 32
+
+// FieldError is a refusal of a document: where, and why.
+type FieldError struct {
+	// Path of the field, such as "upstreams[3].timeouts.attempt"; empty for
+	// the document as a whole.
+	Path string
+	// Reason in words, without the path.
+	Reason string
+}
+
+// Error joins path and reason.
+func (e *FieldError) Error() string {
+	if e.Path == "" {
+		return e.Reason
+	}
+	return e.Path + ": " + e.Reason
+}
+
+func fieldErrorf(path, format string, args ...any) *FieldError {
+	return &FieldError{Path: path, Reason: fmt.Sprintf(format, args...)}
+}
+
+// parseTree reads one JSON value into maps, slices, strings, bools and
+// json.Number. Unlike encoding/json it refuses a name that occurs twice in an
+// object, since readers in other languages would not agree on which one holds.
+func parseTree(data []byte) (any, error) {
+	dec := json.NewDecoder(bytes.NewReader(data))
+	dec.UseNumber()
+	root, err := readTree(dec, "", 0)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fieldErrorf("", "there is more after the end of the document (byte %d)", dec.InputOffset())
+	}
+	return root, nil
+}
+
+func readTree(dec *json.Decoder, path string, depth int) (any, error) {
+	if depth > maxDepth {
+		return nil, fieldErrorf(path, "nested deeper than %d levels", maxDepth)
+	}
+	token, err := dec.Token()
+	if err != nil {
+		return nil, syntaxError(dec, path, err)
+	}
+	switch token {
+	case json.Delim('{'):
+		object := map[string]any{}
+		for dec.More() {
+			name, err := dec.Token()
+			if err != nil {
+				return nil, syntaxError(dec, path, err)
+			}
+			key, _ := name.(string)
+			child := joinPath(path, key)
+			if _, twice := object[key]; twice {
+				return nil, fieldErrorf(child, "is there twice")
+			}
+			if object[key], err = readTree(dec, child, depth+1); err != nil {
+				return nil, err
+			}
+		}
+		if _, err := dec.Token(); err != nil {
+			return nil, syntaxError(dec, path, err)
+		}
+		return object, nil
+	case json.Delim('['):
+		list := []any{}
+		for dec.More() {
+			item, err := readTree(dec, path+"["+strconv.Itoa(len(list))+"]", depth+1)
+			if err != nil {
+				return nil, err
+			}
+			list = append(list, item)
+		}
+		if _, err := dec.Token(); err != nil {
+			return nil, syntaxError(dec, path, err)
+		}
+		return list, nil
+	default:
+		return token, nil
+	}
+}
+
+func syntaxError(dec *json.Decoder, path string, err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fieldErrorf(path, "the JSON ends too early (byte %d): the file is incomplete", dec.InputOffset())
+	}
+	return fieldErrorf(path, "is not JSON (byte %d): %v", dec.InputOffset(), err)
+}
+
+// joinPath quotes a name that is not a plain word and bounds its length, since
+// it can be anything.
+func joinPath(path, name string) string {
+	plain := name != "" && len(name) <= 64
+	for _, c := range []byte(name) {
+		plain = plain && (isNameByte(c|0x20) || c == '/')
+	}
+	if !plain {
+		return path + "[" + strconv.Quote(shorten(name)) + "]"
+	}
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// object reads the fields of one JSON object by name. The first error wins and
+// makes all later reads return zero values, so that a reader is a plain list
+// of fields.
+type object struct {
+	path   string
+	fields map[string]any
+	read   map[string]bool
+	state  *readState
+}
+
+type readState struct {
+	err     error
+	unknown []string
+}
+
+func (s *readState) fail(path, format string, args ...any) {
+	if s.err == nil {
+		s.err = fieldErrorf(path, format, args...)
+	}
+}
+
+func (s *readState) object(path string, raw any) object {
+	fields, ok := raw.(map[string]any)
+	if !ok {
+		s.fail(path, "is %s, it must be an object", describe(raw))
+	}
+	return object{path: path, fields: fields, read: map[string]bool{}, state: s}
+}
+
+func (o object) get(name string) (any, string, bool) {
+	o.read[name] = true
+	raw, ok := o.fields[name]
+	// JSON null is the same as absent, in every field.
+	return raw, joinPath(o.path, name), ok && raw != nil && o.state.err == nil
+}
+
+// done notes which fields nobody asked for.
+func (o object) done() {
+	for name := range o.fields {
+		if !o.read[name] {
+			o.state.unknown = append(o.state.unknown, joinPath(o.path, name))
+		}
+	}
+}
+
+func (o object) text(name string) string {
+	raw, path, ok := o.get(name)
+	if !ok {
+		return ""
+	}
+	s, ok := raw.(string)
+	if !ok {
+		o.state.fail(path, "is %s, it must be a string", describe(raw))
+	}
+	return s
+}
+
+func (o object) boolean(name string) bool {
+	raw, path, ok := o.get(name)
+	if !ok {
+		return false
+	}
+	b, ok := raw.(bool)
+	if !ok {
+		o.state.fail(path, "is %s, it must be true or false", describe(raw))
+	}
+	return b
+}
+
+func (o object) integer(name string) *int64 {
+	raw, path, ok := o.get(name)
+	if !ok {
+		return nil
+	}
+	return integerAt(o.state, path, raw)
+}
+
+func integerAt(s *readState, path string, raw any) *int64 {
+	number, ok := raw.(json.Number)
+	if !ok {
+		s.fail(path, "is %s, it must be a whole number", describe(raw))
+		return nil
+	}
+	n, err := strconv.ParseInt(number.String(), 10, 64)
+	if err != nil {
+		s.fail(path, "is %s, it must be a whole number", shorten(number.String()))
+		return nil
+	}
+	return &n
+}
+
+func (o object) smallInteger(name string) *int {
+	n := o.integer(name)
+	if n == nil {
+		return nil
+	}
+	if *n < -1<<31 || *n >= 1<<31 {
+		o.state.fail(joinPath(o.path, name), "is %d, which is out of range", *n)
+		return nil
+	}
+	small := int(*n)
+	return &small
+}
+
+func (o object) duration(name string) *Duration {
+	raw, path, ok := o.get(name)
+	if !ok {
+		return nil
+	}
+	s, ok := raw.(string)
+	if !ok {
+		o.state.fail(path, "is %s, a duration is a string with a unit, such as \"400ms\"", describe(raw))
+		return nil
+	}
+	d, err := ParseDuration(s)
+	if err != nil {
+		o.state.fail(path, "%v", err)
+		return nil
+	}
+	return &d
+}
+
+// list calls each for every item; it reports whether the field is there.
+func (o object) list(name string, each func(path string, raw any)) bool {
+	raw, path, ok := o.get(name)
+	if !ok {
+		return false
+	}
+	items, ok := raw.([]any)
+	if !ok {
+		o.state.fail(path, "is %s, it must be a list", describe(raw))
+		return false
+	}
+	for i, item := range items {
+		each(path+"["+strconv.Itoa(i)+"]", item)
+	}
+	return true
+}
+
+// texts returns nil when the field is absent, and a list, possibly empty, when
+// it is there.
+func (o object) texts(name string) []string {
+	texts := []string{}
+	if !o.list(name, func(path string, raw any) {
+		s, ok := raw.(string)
+		if !ok {
+			o.state.fail(path, "is %s, it must be a string", describe(raw))
+		}
+		texts = append(texts, s)
+	}) {
+		return nil
+	}
+	return texts
+}
+
+func (o object) integers(name string) []int {
+	numbers := []int{}
+	if !o.list(name, func(path string, raw any) {
+		if n := integerAt(o.state, path, raw); n != nil {
+			numbers = append(numbers, int(max(min(*n, 1<<31-1), -1<<31)))
+		}
+	}) {
+		return nil
+	}
+	return numbers
+}
+
+// child reads a nested object; false when it is absent.
+func (o object) child(name string) (object, bool) {
+	raw, path, ok := o.get(name)
+	if !ok {
+		return object{}, false
+	}
+	return o.state.object(path, raw), true
+}
+
+func describe(raw any) string {
+	switch v := raw.(type) {
+	case nil:
+		return "null"
+	case string:
+		return "the string " + strconv.Quote(shorten(v))
+	case bool:
+		return strconv.FormatBool(v)
+	case json.Number:
+		return "the number " + shorten(v.String())
+	case []any:
+		return "a list"
+	default:
+		return "an object"
+	}
+}
+
+func sortedUnknown(unknown []string) []string {
+	slices.Sort(unknown)
+	return unknown
+}

@@ -1,0 +1,3 @@
+module github.com/timeout-operator/timeout-operator/clientlib
+
+go 1.25.0
