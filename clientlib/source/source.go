@@ -1,0 +1,189 @@
+// Package source brings documents to a client: from a mounted ConfigMap or
+// another directory ([Dir]), from one file ([File]), or from the program
+// itself ([Static]).
+//
+// A source owns the rule that a bad document never displaces a good one. It
+// reports a whole state at each change, an [Update]: the newest valid document
+// that it ever read, and what is wrong now, if anything is. It neither logs nor
+// decides what a client does without a document.
+package source
+
+import (
+	"context"
+	"errors"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+)
+
+// Source delivers documents.
+//
+// Run looks for a document, calls sink with what it found, and from then on
+// again at each change of state, until ctx ends; then it returns nil, and every
+// goroutine and file descriptor it had is gone. The first call comes at once,
+// also when there is no document. Sink is called from one goroutine and should
+// not block. An error means that the source was set up wrongly and delivers
+// nothing.
+//
+// A Source may be run several times, also at once; the runs share nothing but
+// the process's file watcher.
+type Source interface {
+	Run(ctx context.Context, sink func(Update)) error
+}
+
+// Update is the whole state of a source after a change.
+type Update struct {
+	// Document is the newest valid document; it stays while Err says that
+	// what is there now is unusable. Nil until there was a valid one. A
+	// tombstone is a document too: it says that there is no policy, on purpose.
+	Document *document.Document
+	// Raw is the text that Document was read from, nil for Static. Read only.
+	Raw []byte
+	// Err says what is wrong now; nil when Document is what the source has.
+	// From Dir and File it is a *[Error].
+	Err error
+	// Reason sums Err up. It is empty when all is well, and can be set with a
+	// nil Err: then it is a warning, see the constants.
+	Reason Reason
+	// Delivery says how changes reach the source at present.
+	Delivery Delivery
+	// Origin is where Document came from, such as the path of the file; empty
+	// without a document.
+	Origin string
+}
+
+// Message says in one sentence what Reason is about; empty when all is well.
+func (u Update) Message() string {
+	if u.Err != nil {
+		return u.Err.Error()
+	}
+	return u.Reason.warning()
+}
+
+// Reason sums up what a source's state means for its client, in the spelling of
+// reports.
+type Reason string
+
+// The reasons. The first ones come with an error.
+const (
+	// ReasonNone: all is well.
+	ReasonNone Reason = ""
+	// ReasonNoDocument: there is no document and never was one.
+	ReasonNoDocument Reason = "NoDocument"
+	// ReasonInvalidInitial: the document that is there cannot be used, and
+	// there was no valid one before.
+	ReasonInvalidInitial Reason = "InvalidInitial"
+	// ReasonInvalidUpdate: the document that is there cannot be used; the
+	// last good one stays in force.
+	ReasonInvalidUpdate Reason = "InvalidUpdate"
+	// ReasonSourceGone: the document was there and is not any more; the last
+	// good one stays in force.
+	ReasonSourceGone Reason = "SourceGone"
+	// ReasonUnreadable: the operating system refuses to read the document;
+	// the last good one, if there was any, stays in force.
+	ReasonUnreadable Reason = "Unreadable"
+
+	// ReasonSubPathMount is a warning: the file is mounted with subPath, which
+	// Kubernetes never updates.
+	ReasonSubPathMount Reason = "SubPathMount"
+	// ReasonWatchUnavailable is a warning: the directory cannot be watched (the
+	// inotify limit is reached, or the filesystem has no events), so changes
+	// are found by looking every few seconds.
+	ReasonWatchUnavailable Reason = "WatchUnavailable"
+)
+
+func (r Reason) warning() string {
+	switch r {
+	case ReasonSubPathMount:
+		return "the document is mounted with subPath, which Kubernetes never updates: mount the ConfigMap as a directory"
+	case ReasonWatchUnavailable:
+		return "the directory cannot be watched, so changes are found by looking every few seconds: raise fs.inotify.max_user_instances or max_user_watches"
+	default:
+		return ""
+	}
+}
+
+// Delivery says how changes reach a source, in the spelling of reports.
+type Delivery string
+
+// The deliveries.
+const (
+	// DeliveryMount: a directory is watched, and looked at now and then.
+	DeliveryMount Delivery = "Mount"
+	// DeliveryPoll: a directory is looked at every few seconds only.
+	DeliveryPoll Delivery = "Poll"
+	// DeliveryWatch: the Kubernetes API is watched.
+	DeliveryWatch Delivery = "Watch"
+	// DeliveryStatic: changes never arrive.
+	DeliveryStatic Delivery = "Static"
+)
+
+// Fault says what is wrong with a document or with its place, more finely than
+// a [Reason].
+type Fault string
+
+// The faults.
+const (
+	// FaultMissing: the directory or the file is not there, or the directory
+	// is empty.
+	FaultMissing Fault = "Missing"
+	// FaultDanglingLink: "..data" or the file is a link to nowhere.
+	FaultDanglingLink Fault = "DanglingLink"
+	// FaultSymlinkLoop: links lead to each other.
+	FaultSymlinkLoop Fault = "SymlinkLoop"
+	// FaultPermission: the process may not read the directory or the file.
+	FaultPermission Fault = "PermissionDenied"
+	// FaultNotRegular: the file is a directory, a pipe or a device.
+	FaultNotRegular Fault = "NotRegular"
+	// FaultIO: reading failed for another reason, such as too many open files.
+	FaultIO Fault = "ReadFailed"
+	// FaultEmpty: the file has no content.
+	FaultEmpty Fault = "Empty"
+	// FaultTooLarge: the file is larger than document.MaxBytes.
+	FaultTooLarge Fault = "TooLarge"
+	// FaultTruncated: the JSON ends too early.
+	FaultTruncated Fault = "Truncated"
+	// FaultSyntax: the file is not JSON.
+	FaultSyntax Fault = "NotJSON"
+	// FaultSchema: the schema number is missing or unknown to this version.
+	FaultSchema Fault = "UnknownSchema"
+	// FaultDigest: the revision does not fit the content.
+	FaultDigest Fault = "WrongDigest"
+	// FaultInvalid: the document is JSON, but a field is not what it must be.
+	FaultInvalid Fault = "Invalid"
+)
+
+// Error is a fault of a document in a file.
+type Error struct {
+	// Path of the file as configured, such as "/etc/timeouts/client/policy.json".
+	Path string
+	// Fault is what is wrong.
+	Fault Fault
+	// Err is the cause; a *document.FieldError when the content is at fault.
+	Err error
+}
+
+// Error names the file and the fault.
+func (e *Error) Error() string {
+	return e.Path + ": " + string(e.Fault) + ": " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Static returns a source that has the document from the start and never
+// changes it. A nil document is like an empty directory.
+func Static(doc *document.Document) Source { return static{doc} }
+
+type static struct{ doc *document.Document }
+
+var errNoStaticDocument = errors.New("source.Static was given no document")
+
+func (s static) Run(ctx context.Context, sink func(Update)) error {
+	u := Update{Document: s.doc, Delivery: DeliveryStatic, Origin: "static"}
+	if s.doc == nil {
+		u.Err, u.Reason, u.Origin = errNoStaticDocument, ReasonNoDocument, ""
+	}
+	sink(u)
+	<-ctx.Done()
+	return nil
+}
