@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+
+	"github.com/timeout-operator/timeout-operator/hack/cluster/build"
+)
+
+// runMount becomes the mounter, a binary of its own, which knows all flags but --bin.
+func runMount(ctx context.Context, args []string, t terminal) error {
+	bin, args, err := cutBin(args)
+	if err != nil {
+		return err
+	}
+	result, err := ensure(ctx, bin, t, build.Mounter)
+	if err != nil {
+		return err
+	}
+	path := result.Paths[build.Mounter]
+	if err := syscall.Exec(path, append([]string{"cluster mount"}, args...), os.Environ()); err != nil {
+		return fmt.Errorf("run %s: %w", path, err)
+	}
+	return nil
+}
+
+// cutBin takes --bin out of the arguments.
+func cutBin(args []string) (bin string, others []string, err error) {
+	for i := 0; i < len(args); i++ {
+		name, value, given := strings.Cut(strings.TrimPrefix(args[i], "-"), "=")
+		switch {
+		case args[i] == name || strings.TrimPrefix(name, "-") != "bin":
+			others = append(others, args[i])
+		case given:
+			bin = value
+		case i+1 == len(args):
+			return "", nil, &usageError{"flag needs an argument: -bin"}
+		default:
+			i++
+			bin = args[i]
+		}
+	}
+	return bin, others, nil
+}
