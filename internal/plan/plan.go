@@ -1,0 +1,195 @@
+package plan
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+)
+
+// Input is everything that a plan for one namespace depends on. Lists may come
+// in any order. Plan reads the objects and never changes them.
+type Input struct {
+	// Namespace to plan for. Policies and reports of other namespaces are left
+	// out of account.
+	Namespace string
+	// Policies of the namespace, those that are being deleted left out.
+	Policies []v1alpha1.TimeoutPolicy
+	// Services holds the Services that [ServiceRefs] names and that exist, in
+	// whatever namespace they are. A reference without an entry does not exist.
+	Services map[types.NamespacedName]Service
+	// Existing are the documents of the namespace as they are stored.
+	Existing []ExistingDocument
+	// Reports of live pods only: the owner exists, with the UID that the report
+	// names, and is neither finished nor being deleted.
+	Reports []v1alpha1.ClientReport
+	// Options of the operator. Zero fields have the defaults they name.
+	Options Options
+	// Now is the time of the plan; it decides what is stale.
+	Now time.Time
+}
+
+// Service is what a plan needs to know of a Kubernetes Service.
+type Service struct {
+	// Ports by number. A Service without any (ExternalName, headless without
+	// ports) is taken to have every port.
+	Ports []int32
+}
+
+// ExistingDocument is a rendered ConfigMap as it is stored.
+type ExistingDocument struct {
+	// ConfigMap is its name.
+	ConfigMap string
+	// Foreign says that a ConfigMap of that name is not the operator's: it has
+	// no label v1alpha1.LabelManagedBy with the operator's value. It is never
+	// overwritten, and the policies that need the name say so. A foreign
+	// ConfigMap of a name that no plan needs may be left out.
+	Foreign bool
+	// Client as in v1alpha1.LabelDocument; empty for the namespace's document.
+	Client string
+	// Revision as in v1alpha1.AnnotationRevision; empty when it is missing.
+	Revision string
+	// Tombstone as in [AnnotationTombstone].
+	Tombstone bool
+	// Since is when this revision was written, as in [AnnotationSince]; zero
+	// when it is missing, which counts as long ago.
+	Since time.Time
+}
+
+// Options are the operator's settings that a plan depends on.
+type Options struct {
+	// ClusterDomain of in-cluster names. Empty means "cluster.local".
+	ClusterDomain string
+	// StaleAfter is how long after a document was written (or its pod first
+	// reported, if that is later) a client that does not follow is stale.
+	// Zero means 180s; less is taken as 180s, since the kubelet alone needs up
+	// to 90s for a mounted ConfigMap.
+	StaleAfter time.Duration
+	// StalePercent is how many clients of a hundred may be stale without
+	// keeping a generation from being acknowledged. One may in any case, as
+	// long as another one applied. Zero means 10; a negative number means only
+	// that one.
+	StalePercent int
+	// TombstoneFor is how long a tombstone is kept at least. Zero means 10m.
+	TombstoneFor time.Duration
+	// MaxDocumentBytes bounds a rendered document. Zero means 512 KiB.
+	MaxDocumentBytes int
+	// ReportingDisabled clears every number that comes from reports.
+	ReportingDisabled bool
+}
+
+// Output is what should be. It does not depend on the order of the input.
+type Output struct {
+	// Documents that should exist, tombstones included, by ConfigMap name,
+	// whether they are to be written or exist already (see
+	// [RenderedDocument.Current]). Foreign and kept ones (see Plan) are not in it.
+	Documents []RenderedDocument
+	// Deletions are the names of ConfigMaps, tombstones that nobody uses any
+	// more, in order.
+	Deletions []string
+	// Statuses of all policies of the namespace, by name. They hold on the
+	// condition that every document of Documents gets written; where one does
+	// not, use those of [Output.WithFailures].
+	Statuses []PolicyStatus
+	// Events to emit once the status of their policy was written, in order.
+	Events []Event
+	// RequeueAfter is when time alone changes the plan; 0 means never.
+	RequeueAfter time.Duration
+}
+
+// Plan decides what should be. It never fails: what cannot be done is said in
+// the status of the policies concerned.
+//
+// A document that would lose its only policies because they are invalid, or
+// too large, is kept as it is: it is neither rendered nor replaced by a
+// tombstone.
+func Plan(in Input) Output {
+	return Output{}
+}
+
+// WithFailures returns the output with statuses and events for the case that
+// some documents could not be written: failed maps names of ConfigMaps to what
+// went wrong, in words. Their policies get Programmed=False/RenderFailed, are
+// not acknowledged anew, and the rest stays.
+func (o Output) WithFailures(failed map[string]string) Output {
+	return o
+}
+
+// ServiceRefs returns the Services that the policies name, without duplicates
+// and in order: the keys that Input.Services is looked up by.
+func ServiceRefs(policies []v1alpha1.TimeoutPolicy) []types.NamespacedName {
+	var refs []types.NamespacedName
+	for i := range policies {
+		for j := range policies[i].Spec.Upstreams {
+			if s := policies[i].Spec.Upstreams[j].Service; s != nil {
+				refs = append(refs, serviceName(policies[i].Namespace, s))
+			}
+		}
+	}
+	slices.SortFunc(refs, func(a, b types.NamespacedName) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
+	})
+	return slices.Compact(refs)
+}
+
+func serviceName(own string, s *v1alpha1.ServiceReference) types.NamespacedName {
+	return types.NamespacedName{Namespace: cmp.Or(string(s.Namespace), own), Name: string(s.Name)}
+}
+
+// Annotations of a rendered ConfigMap that plans read back.
+const (
+	// AnnotationSince is when the revision of the document was written first,
+	// in RFC 3339, UTC, whole seconds.
+	AnnotationSince = v1alpha1.Group + "/since"
+	// AnnotationTombstone is "true" on a ConfigMap whose document is a tombstone.
+	AnnotationTombstone = v1alpha1.Group + "/tombstone"
+)
+
+// RenderedDocument is a ConfigMap that should exist, with
+// v1alpha1.DocumentKey = Data as its only data.
+type RenderedDocument struct {
+	// ConfigMap is its name.
+	ConfigMap string
+	// Client that it is for; empty for the namespace's document.
+	Client string
+	// Revision inside Data.
+	Revision string
+	// Tombstone says that no policy is left for the client.
+	Tombstone bool
+	// Since is the time of the plan, or of the existing document when that has
+	// the same revision.
+	Since time.Time
+	// Data is the document as rendered and read back.
+	Data []byte
+	// Labels and Annotations of the ConfigMap. Both depend on the other fields
+	// alone, so that a document that did not change applies as a no-op.
+	Labels, Annotations map[string]string
+	// Current says that the existing ConfigMap says that it holds this
+	// revision. Whether it really does is for the writer to compare.
+	Current bool
+}
+
+// PolicyStatus is the status that one policy should have, in full.
+type PolicyStatus struct {
+	Name string
+	UID  types.UID
+	// Status replaces the stored one.
+	Status v1alpha1.TimeoutPolicyStatus
+	// Changed says that it differs from the stored one; otherwise there is
+	// nothing to write.
+	Changed bool
+}
+
+// Event tells people about a condition that changed. Reasons are those of the
+// conditions.
+type Event struct {
+	// Policy is the name of the policy that the event is about.
+	Policy string
+	// Warning, or else a Normal event.
+	Warning bool
+	// Reason and Message are those of the condition.
+	Reason, Message string
+}
