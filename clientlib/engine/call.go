@@ -1,0 +1,280 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// Call is one logical call: its deadline, its attempts and what it owes the
+// breaker and the observers. An adapter embeds it in its own per-call struct,
+// calls Begin first, and calls Settle exactly once for each Begin that
+// succeeded. Apart from Limits read by a Scope, it belongs to one goroutine at
+// a time.
+type Call struct {
+	// Policy of the hop under way; never nil after Begin.
+	Policy *Policy
+
+	home     *Policy // of the first hop: whose breaker, budget and events
+	engine   *Engine
+	options  CallOptions
+	adapter  string
+	method   string
+	start    time.Time
+	end      time.Time // of the policy's total or the ambient budget; zero for none
+	source   failure.Source
+	limit    time.Duration // the limit behind end
+	caller   time.Time     // deadline of the caller's context; zero for none
+	attempts int           // of the hop under way
+	sent     int           // requests of all hops
+	began    time.Time     // of the attempt under way
+	entry    admission
+	token    bool // a retry token was taken for an attempt that is not sent yet
+}
+
+// Begin opens the call: it computes the deadline and asks the breaker. The
+// method is for events only. An error is a *[failure.Error] and means that
+// nothing may be sent and Settle must not be called.
+func (c *Call) Begin(ctx context.Context, e *Engine, p *Policy, adapter, method string) error {
+	c.engine, c.Policy, c.home, c.adapter, c.method = e, p, p, adapter, method
+	c.options = CallOptionsFrom(ctx)
+	c.start = e.clock.Now()
+	c.computeEnd(ctx)
+	for _, r := range p.recorders {
+		r.CallStarted(adapter)
+	}
+	if err := c.refusal(ctx); err != nil {
+		c.publish(Outcome{Kind: err.Kind, Status: NoStatus}, err.Source, failure.SkipNone)
+		return err
+	}
+	if p.hasBudget {
+		p.state.budget.deposit(p.budget)
+	}
+	return nil
+}
+
+func (c *Call) computeEnd(ctx context.Context) {
+	p := c.Policy
+	c.caller, _ = ctx.Deadline()
+	if p.Shadow {
+		return
+	}
+	if p.Total > 0 {
+		c.end, c.limit = c.start.Add(p.Total), p.Total
+	}
+	if !p.IgnoreBudget {
+		if end, ok := deadline.From(ctx); ok && (c.end.IsZero() || end.Before(c.end)) {
+			c.end, c.limit, c.source = end, max(0, end.Sub(c.start)), failure.SourceBudget
+		}
+	}
+}
+
+// refusal says why the call must not begin.
+func (c *Call) refusal(ctx context.Context) *failure.Error {
+	if err := ctx.Err(); err != nil {
+		out := c.callerOutcome(err)
+		return c.failure(out, Attribution{Source: failure.SourceCaller}, context.Cause(ctx))
+	}
+	if !c.end.IsZero() && !c.start.Before(c.end) {
+		return c.failure(Outcome{Kind: failure.TotalTimeout}, c.attributeTotal(), nil)
+	}
+	p := c.Policy
+	if !p.hasBreaker || p.Shadow {
+		return nil
+	}
+	entry, wait, ok := p.state.breaker.admit(p.breaker, c.start)
+	if !ok {
+		err := c.failure(Outcome{Kind: failure.CircuitOpen}, Attribution{}, nil)
+		err.RetryAfter = wait
+		return err
+	}
+	c.entry = entry
+	return nil
+}
+
+func (c *Call) callerOutcome(err error) Outcome {
+	kind := failure.Cancelled
+	if errors.Is(err, context.DeadlineExceeded) {
+		kind = failure.TotalTimeout
+	}
+	return Outcome{Kind: kind, Status: NoStatus}
+}
+
+// Attribution says whose limit ended an attempt.
+type Attribution struct {
+	Field  string
+	Limit  time.Duration
+	Source failure.Source
+}
+
+func (c *Call) attributeTotal() Attribution {
+	a := Attribution{Limit: c.limit, Source: c.source}
+	if c.source == failure.SourcePolicy {
+		a.Field = "timeouts.total"
+	}
+	return a
+}
+
+// BeginAttempt counts an attempt and returns its number, 1 for the first, and
+// the time at which it begins.
+func (c *Call) BeginAttempt() (number int, now time.Time) {
+	c.attempts++
+	c.sent++
+	c.token = false
+	c.began = c.start
+	if c.sent > 1 {
+		c.began = c.engine.clock.Now()
+	}
+	return c.attempts, c.began
+}
+
+// Continue carries the call on to the next hop of a redirect. The hop has the
+// attempts and ceilings of its own policy (nil where none names its host), while
+// deadline, retry budget, breaker and events stay those of the call.
+func (c *Call) Continue(p *Policy) {
+	if p == nil {
+		p = &Policy{Upstream: c.home.Upstream, Shadow: c.home.Shadow, MaxAttempts: 1}
+	}
+	c.Policy = p
+	c.attempts = 0
+}
+
+// Left returns what is left of the call at a time; negative where nothing
+// limits it.
+func (c *Call) Left(now time.Time) time.Duration {
+	end := c.End()
+	if end.IsZero() {
+		return -1
+	}
+	return max(0, end.Sub(now))
+}
+
+// End returns when the call ends, the caller's own deadline included; zero for
+// never.
+func (c *Call) End() time.Time {
+	if c.end.IsZero() || !c.caller.IsZero() && c.caller.Before(c.end) {
+		return c.caller
+	}
+	return c.end
+}
+
+// Attempts returns the number of requests begun so far, those of earlier hops
+// included.
+func (c *Call) Attempts() int { return c.sent }
+
+// Start returns when the call began.
+func (c *Call) Start() time.Time { return c.start }
+
+// Now asks the engine's clock.
+func (c *Call) Now() time.Time { return c.engine.clock.Now() }
+
+// Options returns what the call site said.
+func (c *Call) Options() CallOptions { return c.options }
+
+func (c *Call) failure(o Outcome, a Attribution, cause error) *failure.Error {
+	return &failure.Error{
+		Kind:     o.Kind,
+		Source:   a.Source,
+		Upstream: c.home.Upstream,
+		Field:    a.Field,
+		Attempts: c.sent,
+		Elapsed:  c.engine.clock.Now().Sub(c.start),
+		Limit:    a.Limit,
+		Err:      cause,
+	}
+}
+
+// Failure builds the error of a call that ended with the outcome.
+func (c *Call) Failure(o Outcome, a Attribution, d Decision, cause error) *failure.Error {
+	err := c.failure(o, a, cause)
+	err.Skip = d.Skip
+	err.RetryAfter = o.RetryAfter
+	return err
+}
+
+// Settle ends the call: one signal to the breaker, one event to the observers.
+func (c *Call) Settle(o Outcome, a Attribution, d Decision) {
+	p := c.home
+	if c.token {
+		p.state.budget.refund()
+		c.token = false
+	}
+	if p.hasBreaker && !p.Shadow {
+		state, changed := p.state.breaker.report(p.breaker, c.entry, c.verdict(o, a), c.engine.clock.Now())
+		if changed {
+			for _, r := range p.recorders {
+				r.CircuitChanged(state)
+			}
+		}
+	}
+	c.publish(o, a.Source, d.Skip)
+}
+
+// verdict is what the outcome says about the peer. A limit that was the
+// caller's or the ambient budget's says nothing.
+func (c *Call) verdict(o Outcome, a Attribution) signal {
+	switch {
+	case o.OK:
+		return signalSuccess
+	case o.Kind == failure.Cancelled, a.Source != failure.SourcePolicy:
+		return signalNeutral
+	case o.Kind == failure.Status && !o.ServerFault:
+		return signalSuccess
+	case c.home.breaker.trip.Has(o.Kind):
+		return signalFailure
+	case o.Kind == failure.Status:
+		return signalSuccess
+	default:
+		return signalNeutral
+	}
+}
+
+func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason) {
+	if len(c.home.recorders) == 0 {
+		return
+	}
+	event := CallEvent{
+		Adapter:  c.adapter,
+		Method:   c.method,
+		Route:    c.route(),
+		Attempts: c.sent,
+		Duration: c.engine.clock.Now().Sub(c.start),
+		OK:       o.OK,
+		Kind:     o.Kind,
+		Status:   o.Status,
+		Source:   source,
+		Skip:     skip,
+	}
+	for _, r := range c.home.recorders {
+		r.CallDone(event)
+	}
+}
+
+func (c *Call) route() string {
+	if c.home.Route != "" {
+		return c.home.Route
+	}
+	return c.options.Route
+}
+
+// BodyDone tells the observers that the response body ended.
+func (c *Call) BodyDone(headers time.Time, o Outcome) {
+	if len(c.home.recorders) == 0 {
+		return
+	}
+	event := BodyEvent{
+		Adapter:  c.adapter,
+		Method:   c.method,
+		Route:    c.route(),
+		Status:   o.Status,
+		Duration: c.engine.clock.Now().Sub(headers),
+		OK:       o.OK,
+		Kind:     o.Kind,
+	}
+	for _, r := range c.home.recorders {
+		r.BodyDone(event)
+	}
+}

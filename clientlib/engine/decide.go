@@ -1,0 +1,105 @@
+package engine
+
+import (
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// NoStatus is the Status of an outcome without a response.
+const NoStatus = -1
+
+// Outcome is what came of an attempt, as its adapter classified it.
+type Outcome struct {
+	// OK says that the attempt succeeded; Kind then means nothing.
+	OK   bool
+	Kind failure.Kind
+	// Status is the HTTP status or gRPC code of the response, NoStatus for none.
+	Status int
+	// RetryStatus says that the policy lists the status as retryable.
+	RetryStatus bool
+	// ServerFault says that the status blames the peer (HTTP 5xx).
+	ServerFault bool
+	// RetryAfter is how long the peer asks to wait; 0 for not at all.
+	RetryAfter time.Duration
+	// Repeatable says that method, header or call site allow a repetition.
+	Repeatable bool
+	// Replayable says that the request body can be sent again.
+	Replayable bool
+}
+
+// Decision is what follows an attempt.
+type Decision struct {
+	// Retry says that another attempt follows after Wait.
+	Retry bool
+	Wait  time.Duration
+	// Skip says why not, where the outcome asked for one.
+	Skip failure.SkipReason
+}
+
+// Decide says whether another attempt follows, and tells the observers. A retry
+// takes its token from the retry budget here; Settle gives it back when the
+// attempt was never sent.
+func (c *Call) Decide(o Outcome) Decision {
+	now := c.engine.clock.Now()
+	d := c.decide(o, now)
+	if d.Retry && c.Policy.Shadow {
+		c.WouldCut("retry")
+		d = Decision{}
+	}
+	for _, r := range c.home.recorders {
+		r.AttemptDone(AttemptEvent{
+			Adapter:  c.adapter,
+			Method:   c.method,
+			Number:   c.sent,
+			Started:  c.began.Sub(c.start),
+			Duration: now.Sub(c.began),
+			OK:       o.OK,
+			Kind:     o.Kind,
+			Status:   o.Status,
+			Left:     c.Left(now),
+			Retried:  d.Retry,
+			Wait:     d.Wait,
+			Skip:     d.Skip,
+		})
+	}
+	return d
+}
+
+func (c *Call) decide(o Outcome, now time.Time) Decision {
+	p := c.Policy
+	if o.OK || p.MaxAttempts <= 1 || !(p.RetryKinds.Has(o.Kind) || o.Kind == failure.Status && o.RetryStatus) {
+		return Decision{}
+	}
+	if c.attempts >= p.MaxAttempts {
+		return Decision{Skip: failure.SkipAttempts}
+	}
+	if !o.Repeatable && o.Kind != failure.Unprocessed {
+		return Decision{Skip: failure.SkipMethod}
+	}
+	if !o.Replayable {
+		return Decision{Skip: failure.SkipNonReplayable}
+	}
+	wait := p.Backoff.Delay(c.attempts, c.engine.random())
+	if o.RetryAfter > 0 && p.RetryAfterMax >= 0 {
+		wait = max(wait, min(o.RetryAfter, p.RetryAfterMax))
+	}
+	// The next attempt has to begin before the end, not at it.
+	if end := c.End(); !end.IsZero() && !now.Add(wait).Before(end) {
+		return Decision{Skip: failure.SkipDeadline}
+	}
+	if home := c.home; home.hasBudget && !p.Shadow {
+		if !home.state.budget.withdraw(home.budget) {
+			return Decision{Skip: failure.SkipBudget}
+		}
+		c.token = true
+	}
+	return Decision{Retry: true, Wait: wait}
+}
+
+// WouldCut tells the observers in mode Shadow what would have been done.
+func (c *Call) WouldCut(limit string) {
+	for _, r := range c.home.recorders {
+		r.WouldCut(limit)
+	}
+}

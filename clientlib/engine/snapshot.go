@@ -1,0 +1,177 @@
+package engine
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+)
+
+// Snapshot is a compiled document: immutable, safe for concurrent use. Looking
+// a call up takes the same time whatever the number of upstreams.
+type Snapshot struct {
+	// Document it was built from; nil for the empty snapshot.
+	Document  *document.Document
+	upstreams []*upstream
+	// exact holds names, wildcard the part after "*."; the targets of a name
+	// are ordered: one port before any port.
+	exact    map[string][]target
+	wildcard map[string][]target
+}
+
+type target struct {
+	port     uint16
+	upstream *upstream
+}
+
+// upstream is an entry of the document: the rules without a route, and the
+// routes in the order in which they are tried.
+type upstream struct {
+	name   string
+	hosts  []document.HostPattern
+	base   *Policy
+	routes []route
+	state  *State
+}
+
+type route struct {
+	match  document.Match
+	policy *Policy
+}
+
+// Lookup finds the policy of a call; nil when none names the host. The name
+// may be in any letter case and end with a dot; port 0 means unknown. It does
+// not allocate for a name in lower case.
+func (s *Snapshot) Lookup(name string, port uint16, call document.Call) *Policy {
+	u := s.find(document.NormalizeHostname(name), port)
+	if u == nil {
+		return nil
+	}
+	for i := range u.routes {
+		if u.routes[i].match.Matches(call) {
+			return u.routes[i].policy
+		}
+	}
+	return u.base
+}
+
+func (s *Snapshot) find(name string, port uint16) *upstream {
+	if len(s.exact) > 0 {
+		if u := pick(s.exact[name], port); u != nil {
+			return u
+		}
+	}
+	if len(s.wildcard) == 0 {
+		return nil
+	}
+	for rest := name; ; {
+		dot := strings.IndexByte(rest, '.')
+		if dot < 0 {
+			return nil
+		}
+		rest = rest[dot+1:]
+		if u := pick(s.wildcard[rest], port); u != nil {
+			return u
+		}
+	}
+}
+
+func pick(targets []target, port uint16) *upstream {
+	for i := range targets {
+		if targets[i].port == 0 || targets[i].port == port {
+			return targets[i].upstream
+		}
+	}
+	return nil
+}
+
+// build compiles a document. State is taken over from before for every upstream
+// of the same name that shares a host pattern, so that a breaker stays open and
+// a budget stays spent over a reload.
+func build(doc *document.Document, before *Snapshot, observers []Observer) *Snapshot {
+	s := &Snapshot{
+		Document: doc,
+		exact:    map[string][]target{},
+		wildcard: map[string][]target{},
+	}
+	if doc == nil {
+		return s
+	}
+	for i := range doc.Upstreams {
+		u := compileUpstream(&doc.Upstreams[i])
+		u.state = before.stateOf(u)
+		if u.state == nil {
+			u.state = &State{}
+		}
+		u.attach(observers)
+		s.upstreams = append(s.upstreams, u)
+		for _, p := range u.hosts {
+			index := s.exact
+			if p.Wildcard {
+				index = s.wildcard
+			}
+			index[p.Name] = append(index[p.Name], target{port: p.Port, upstream: u})
+		}
+	}
+	for _, index := range []map[string][]target{s.exact, s.wildcard} {
+		for _, targets := range index {
+			slices.SortFunc(targets, func(a, b target) int { return cmp.Compare(b.port, a.port) })
+		}
+	}
+	return s
+}
+
+func compileUpstream(d *document.Upstream) *upstream {
+	u := &upstream{name: d.Name}
+	for _, h := range d.Hosts {
+		// A document that validated has patterns that parse.
+		if p, err := document.ParseHostPattern(h); err == nil {
+			u.hosts = append(u.hosts, p)
+		}
+	}
+	compileInto := func(rules *document.Rules, routeName string) *Policy {
+		p := compile(rules)
+		p.Upstream, p.Route = d.Name, routeName
+		p.Shadow = d.Mode == document.ModeShadow
+		return &p
+	}
+	u.base = compileInto(&d.Rules, "")
+	for i := range d.Routes {
+		r := &d.Routes[i]
+		u.routes = append(u.routes, route{match: r.Match, policy: compileInto(&r.Rules, r.Name)})
+	}
+	slices.SortStableFunc(u.routes, func(a, b route) int { return a.match.Compare(&b.match) })
+	return u
+}
+
+func (u *upstream) attach(observers []Observer) {
+	policies := []*Policy{u.base}
+	for i := range u.routes {
+		policies = append(policies, u.routes[i].policy)
+	}
+	for _, p := range policies {
+		p.state = u.state
+		for _, o := range observers {
+			p.recorders = append(p.recorders, o.Recorder(p.Upstream, p.Route))
+		}
+	}
+}
+
+func (s *Snapshot) stateOf(u *upstream) *State {
+	if s == nil {
+		return nil
+	}
+	for _, p := range u.hosts {
+		index := s.exact
+		if p.Wildcard {
+			index = s.wildcard
+		}
+		for _, t := range index[p.Name] {
+			if t.port == p.Port && t.upstream.name == u.name {
+				return t.upstream.state
+			}
+		}
+	}
+	return nil
+}

@@ -1,0 +1,11 @@
+package engine
+
+// State is what an upstream keeps over a reload: its circuit breaker and its
+// retry budget. It is safe for concurrent use; the zero value is fresh.
+type State struct {
+	breaker breaker
+	budget  retryBudget
+}
+
+// Circuit returns the state of the upstream's circuit breaker.
+func (s *State) Circuit() CircuitState { return s.breaker.current() }
