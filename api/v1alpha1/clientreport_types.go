@@ -2,7 +2,6 @@ package v1alpha1
 
 import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 )
 
 // ClientReport is what one pod tells about its clients: which policies they
@@ -192,7 +191,7 @@ type ReportedPolicy struct {
 	// UID of the policy, so that one made anew under the same name is told apart.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	UID types.UID `json:"uid,omitempty"`
+	UID string `json:"uid,omitempty"`
 	// Generation of the policy.
 	// +required
 	Generation int64 `json:"generation"`
