@@ -17,10 +17,15 @@ type Call struct {
 	GRPC bool
 }
 
-// Matches reports whether the match selects the call.
+// Matches reports whether the match selects the call. Methods and Path select
+// HTTP calls only: a gRPC call is selected by GRPC or by the empty match, so
+// that two matches that share a call always have an intersection.
 func (m *Match) Matches(c Call) bool {
 	if m.GRPC != nil {
 		return c.GRPC && m.GRPC.matchesPath(c.Path)
+	}
+	if c.GRPC {
+		return len(m.Methods) == 0 && m.Path == ""
 	}
 	if len(m.Methods) > 0 {
 		method := c.Method
@@ -163,7 +168,7 @@ func (m *Match) Compare(n *Match) int {
 		cmp.Compare(len(n.pathKey()), len(m.pathKey())),
 		compareBool(len(m.Methods) > 0, len(n.Methods) > 0),
 		cmp.Compare(len(m.Methods), len(n.Methods)),
-		cmp.Compare(m.key(), n.key()),
+		cmp.Compare(m.Key(), n.Key()),
 	)
 }
 
@@ -195,16 +200,21 @@ func (m *Match) pathKey() string {
 	return strings.TrimSuffix(m.Path, "/")
 }
 
-func (m *Match) key() string {
-	var b strings.Builder
+// Key returns a text that is the same for two matches exactly when they select
+// the same calls.
+func (m *Match) Key() string {
 	if m.GRPC != nil {
-		b.WriteString(m.GRPC.Service + "/" + m.GRPC.Method + " ")
+		return "grpc " + m.GRPC.Service + "/" + m.GRPC.Method
 	}
-	b.WriteString(m.pathKey() + " " + string(m.PathMatch) + " ")
-	methods := slices.Clone(m.Methods)
-	slices.Sort(methods)
-	b.WriteString(strings.Join(methods, ","))
-	return b.String()
+	kind := "any"
+	switch {
+	case m.Path == "":
+	case m.PathMatch == PathExact:
+		kind = "exact"
+	default:
+		kind = "prefix"
+	}
+	return kind + " " + m.pathKey() + " " + strings.Join(sortedSet(m.Methods), ",")
 }
 
 // Equal reports whether both select the same calls.

@@ -92,6 +92,8 @@ type Upstream struct {
 
 // Route is a part of an upstream's calls with effective rules of its own.
 type Route struct {
+	// Name as in the policy; the value of the metric label "route". Several
+	// routes may share a name when policies treat some of the calls differently.
 	Name  string `json:"name"`
 	Match Match  `json:"match"`
 	Rules

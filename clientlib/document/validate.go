@@ -76,16 +76,17 @@ func (u *Upstream) validate(path string, index int, owners map[HostPattern]int) 
 	if len(u.Routes) > maxRoutes {
 		return fieldErrorf(path+".routes", "has %d entries, more than %d", len(u.Routes), maxRoutes)
 	}
-	names := map[string]bool{}
+	matches := map[string]int{}
 	for i := range u.Routes {
 		at := fmt.Sprintf("%s.routes[%d]", path, i)
-		if names[u.Routes[i].Name] {
-			return fieldErrorf(at+".name", "%q is there twice", u.Routes[i].Name)
-		}
-		names[u.Routes[i].Name] = true
 		if err := u.Routes[i].validate(at); err != nil {
 			return err
 		}
+		key := u.Routes[i].Match.Key()
+		if other, taken := matches[key]; taken {
+			return fieldErrorf(at+".match", "selects the same calls as routes[%d]", other)
+		}
+		matches[key] = i
 	}
 	return nil
 }
