@@ -36,7 +36,7 @@ var targets = []target{
 	{name: APIServer, pkg: kubernetes + "/cmd/kube-apiserver", module: kubernetes, bytes: 114 << 20},
 	{name: ControllerManager, pkg: kubernetes + "/cmd/kube-controller-manager", module: kubernetes, bytes: 101 << 20},
 	{name: Kubectl, pkg: kubernetes + "/cmd/kubectl", module: kubernetes, bytes: 60 << 20},
-	{name: Mounter, pkg: modulePath + "/cmd/configmap-mounter", module: modulePath, sources: []string{"cmd/configmap-mounter", "mount"}, bytes: 60 << 20},
+	{name: Mounter, pkg: modulePath + "/cmd/configmap-mounter", module: modulePath, sources: []string{"cmd/configmap-mounter", "mount"}, bytes: 29 << 20},
 }
 
 // DefaultNames are the four binaries of a control plane, what Ensure builds when it is given no name.
