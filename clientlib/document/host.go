@@ -7,6 +7,7 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // HostPattern is a parsed entry of Upstream.Hosts.
@@ -33,6 +34,9 @@ func ParseHostPattern(s string) (HostPattern, error) {
 		return HostPattern{}, err
 	}
 	p := HostPattern{Name: NormalizeHostname(name), Port: port}
+	if bracketed := strings.HasPrefix(s, "["); bracketed && !strings.Contains(p.Name, ":") {
+		return HostPattern{}, fmt.Errorf("host %q: only an IPv6 address has brackets", shorten(s))
+	}
 	if rest, ok := strings.CutPrefix(p.Name, "*."); ok {
 		p.Name, p.Wildcard = rest, true
 	}
@@ -82,10 +86,30 @@ func SplitHostPort(s string) (name string, port uint16, err error) {
 	return name, uint16(n), nil
 }
 
-// NormalizeHostname puts a name in lower case and takes one trailing dot away.
-// It does not allocate when there is nothing to do.
+// NormalizeHostname puts a name in lower case, takes one trailing dot away, and
+// spells an IPv6 address (without brackets) in the form of RFC 5952. A name
+// that is not ASCII stays as it is: Unicode has letters, such as the Kelvin
+// sign, whose lower case is an ASCII letter. It does not allocate when there
+// is nothing to do.
 func NormalizeHostname(name string) string {
-	return strings.TrimSuffix(strings.ToLower(name), ".")
+	lower := false
+	for _, c := range []byte(name) {
+		switch {
+		case c >= utf8.RuneSelf:
+			return name
+		case c == ':':
+			if addr, err := netip.ParseAddr(name); err == nil {
+				return addr.String()
+			}
+			return name
+		case c >= 'A' && c <= 'Z':
+			lower = true
+		}
+	}
+	if lower {
+		name = strings.ToLower(name)
+	}
+	return strings.TrimSuffix(name, ".")
 }
 
 func checkDNSName(name string) error {

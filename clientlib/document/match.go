@@ -46,6 +46,11 @@ func (m *Match) Matches(c Call) bool {
 	}
 }
 
+// matchesAll reports whether the match selects every call, HTTP and gRPC.
+func (m *Match) matchesAll() bool {
+	return m.GRPC == nil && len(m.Methods) == 0 && m.Path == ""
+}
+
 func (g *GRPCMatch) matchesPath(path string) bool {
 	service, method, ok := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return ok && (g.Service == "" || g.Service == service) && (g.Method == "" || g.Method == method)
@@ -65,9 +70,7 @@ func (m *Match) Covers(n *Match) bool {
 			(m.GRPC.Method == "" || m.GRPC.Method == n.GRPC.Method)
 	}
 	if n.GRPC != nil {
-		// A gRPC call is a POST to a path, but which path is the adapter's
-		// business: only the match-all covers it.
-		return len(m.Methods) == 0 && m.Path == ""
+		return m.matchesAll()
 	}
 	if len(m.Methods) > 0 {
 		if len(n.Methods) == 0 {

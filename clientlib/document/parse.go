@@ -1,15 +1,17 @@
 package document
 
+import "bytes"
+
 // Parse reads a document, checks its revision and validates it. It accepts the
 // whole or refuses the whole: on an error the document is nil and the error is
 // a *[FieldError] with path and reason. It never panics, and needs memory in
 // proportion to data only.
 func Parse(data []byte) (*Document, error) {
 	if len(data) > MaxBytes {
-		return nil, fieldErrorf("", "the document has %d bytes, more than %d", len(data), MaxBytes)
+		return nil, fieldErrorf("", "the document has more than %d bytes", MaxBytes).as(ErrTooLarge)
 	}
-	if len(data) == 0 {
-		return nil, fieldErrorf("", "the document is empty")
+	if len(bytes.TrimSpace(data)) == 0 {
+		return nil, fieldErrorf("", "the document is empty").as(ErrEmpty)
 	}
 	root, err := parseTree(data)
 	if err != nil {
@@ -23,7 +25,7 @@ func Parse(data []byte) (*Document, error) {
 	doc.unknown = sortedUnknown(state.unknown)
 	revision := treeRevision(root)
 	if doc.Revision != "" && doc.Revision != revision {
-		return nil, fieldErrorf("revision", "is %q but the content has %q: the document is damaged or was edited by hand (leave revision out of a file written by hand)", shorten(doc.Revision), revision)
+		return nil, fieldErrorf("revision", "is %q but the content has %q: the document is damaged or was edited by hand (leave revision out of a file written by hand)", shorten(doc.Revision), revision).as(ErrRevision)
 	}
 	doc.Revision = revision
 	if err := doc.Validate(); err != nil {
@@ -37,19 +39,18 @@ func readDocument(s *readState, root any) *Document {
 	if s.err != nil {
 		return nil
 	}
-	d := &Document{Revision: o.text("revision")}
-	schema := o.smallInteger("schema")
+	schema := o.integer("schema")
 	switch {
 	case s.err != nil:
 		return nil
 	case schema == nil:
-		s.fail("schema", "is missing, it must be %d", Schema)
+		s.err = fieldErrorf("schema", "is missing, it must be %d", Schema).as(ErrSchema)
 		return nil
 	case *schema != Schema:
-		s.fail("schema", "is %d, this version reads %d only", *schema, Schema)
+		s.err = fieldErrorf("schema", "is %d, this version reads %d only", *schema, Schema).as(ErrSchema)
 		return nil
 	}
-	d.Schema = *schema
+	d := &Document{Schema: Schema, Revision: o.text("revision")}
 	d.Namespace, d.Client = o.text("namespace"), o.text("client")
 	d.Tombstone = o.boolean("tombstone")
 	o.list("policies", func(path string, raw any) {

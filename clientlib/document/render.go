@@ -7,7 +7,10 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
+	"strconv"
+	"strings"
 )
 
 // Render writes the document as it is stored: JSON with sorted names, indented
@@ -25,20 +28,32 @@ func Render(d *Document) ([]byte, error) {
 		return nil, err
 	}
 	tree["revision"] = treeRevision(tree)
-	data := append(encodeTree(tree, "  "), '\n')
-	if len(data) > MaxBytes {
-		return nil, fieldErrorf("", "the document has %d bytes, more than %d", len(data), MaxBytes)
+	// A tree has nothing that encoding/json could refuse.
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(tree); err != nil {
+		return nil, fmt.Errorf("write the document: %w", err)
 	}
-	return data, nil
+	if buf.Len() > MaxBytes {
+		return nil, fieldErrorf("", "the document has %d bytes, more than %d", buf.Len(), MaxBytes).as(ErrTooLarge)
+	}
+	return buf.Bytes(), nil
 }
 
 // Revision returns the digest of the document's content: "sha256:" and the
 // SHA-256, in hex, of its canonical form, which is the JSON without the field
-// "revision", with names sorted, no white space and no needless escapes (a
-// subset of RFC 8785, whose number rules the integers of a document cannot
-// break). Two documents with the same revision mean the same.
+// "revision", with names sorted by their bytes, no white space and the escapes
+// of RFC 8785. Two documents with the same revision mean the same.
+//
+// It is the revision that [Render] writes. [Parse] takes the digest of the text
+// it read, unknown fields included, so that a text in another order than
+// Render's has another one.
 func Revision(d *Document) string {
-	tree, err := toTree(d.normalized())
+	sorted := d.normalized()
+	sorted.Schema = Schema
+	tree, err := toTree(sorted)
 	if err != nil {
 		return ""
 	}
@@ -69,21 +84,62 @@ func treeRevision(root any) string {
 		}
 		root = content
 	}
-	digest := sha256.Sum256(encodeTree(root, ""))
+	digest := sha256.Sum256(appendCanonical(nil, root))
 	return "sha256:" + hex.EncodeToString(digest[:])
 }
 
-// encodeTree writes a tree of parseTree; encoding/json sorts the names of a map.
-func encodeTree(tree any, indent string) []byte {
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", indent)
-	if err := enc.Encode(tree); err != nil {
-		// A tree holds maps, slices, strings, bools and numbers only.
-		return nil
+// appendCanonical writes a tree of parseTree in canonical form.
+func appendCanonical(out []byte, tree any) []byte {
+	switch v := tree.(type) {
+	case map[string]any:
+		out = append(out, '{')
+		for i, name := range slices.Sorted(maps.Keys(v)) {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = append(appendCanonicalString(out, name), ':')
+			out = appendCanonical(out, v[name])
+		}
+		return append(out, '}')
+	case []any:
+		out = append(out, '[')
+		for i, item := range v {
+			if i > 0 {
+				out = append(out, ',')
+			}
+			out = appendCanonical(out, item)
+		}
+		return append(out, ']')
+	case string:
+		return appendCanonicalString(out, v)
+	case json.Number:
+		return append(out, v...)
+	case bool:
+		return strconv.AppendBool(out, v)
+	default:
+		return append(out, "null"...)
 	}
-	return bytes.TrimSuffix(buf.Bytes(), []byte("\n"))
+}
+
+// appendCanonicalString escapes what JSON makes it escape and nothing else (RFC
+// 8785, section 3.2.2.2). encoding/json would escape U+2028 and U+2029 too.
+func appendCanonicalString(out []byte, s string) []byte {
+	out = append(out, '"')
+	for _, c := range []byte(s) {
+		switch {
+		case c == '"' || c == '\\':
+			out = append(out, '\\', c)
+		case c >= ' ':
+			out = append(out, c)
+		default:
+			if short := strings.IndexByte("\b\t\n\f\r", c); short >= 0 {
+				out = append(out, '\\', "btnfr"[short])
+			} else {
+				out = fmt.Appendf(out, "\\u%04x", c)
+			}
+		}
+	}
+	return append(out, '"')
 }
 
 // normalized returns a copy with every list in its canonical order, hosts and
@@ -91,18 +147,23 @@ func encodeTree(tree any, indent string) []byte {
 func (d *Document) normalized() *Document {
 	out := *d
 	out.unknown = nil
-	out.Policies = slices.Clone(d.Policies)
+	out.Policies = append([]PolicyRef(nil), d.Policies...)
 	slices.SortFunc(out.Policies, func(a, b PolicyRef) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name),
+			cmp.Compare(a.UID, b.UID), cmp.Compare(a.Generation, b.Generation))
 	})
-	out.Upstreams = make([]Upstream, 0, len(d.Upstreams))
+	out.Policies = slices.Compact(out.Policies)
+	out.Upstreams = nil
 	for _, u := range d.Upstreams {
 		u.Hosts = normalizedHosts(u.Hosts)
 		u.Rules = u.Rules.normalized()
-		routes := make([]Route, 0, len(u.Routes))
+		u.Provenance = orNil(u.Provenance)
+		var routes []Route
 		for _, r := range u.Routes {
 			r.Rules = r.Rules.normalized()
-			r.Match.Methods = sortedSet(r.Match.Methods)
+			// An empty list of methods means any, as an absent one does.
+			r.Match.Methods = sortedSet(append([]string(nil), r.Match.Methods...))
+			r.Provenance = orNil(r.Provenance)
 			routes = append(routes, r)
 		}
 		slices.SortFunc(routes, func(a, b Route) int {
@@ -144,6 +205,13 @@ func normalizedHosts(hosts []string) []string {
 		out = append(out, h)
 	}
 	return sortedSet(out)
+}
+
+func orNil(m map[string]string) map[string]string {
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 // sortedSet sorts and takes duplicates out; nil stays nil, empty stays empty.

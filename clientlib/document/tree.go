@@ -8,6 +8,7 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"unicode/utf8"
 )
 
 // maxDepth bounds the nesting of a document; the deepest known field is at 8.
@@ -20,7 +21,29 @@ type FieldError struct {
 	Path string
 	// Reason in words, without the path.
 	Reason string
+	// Err is the class of the fault, one of the errors below; nil when a field
+	// is not what it must be.
+	Err error
 }
+
+// The classes of a refusal that concern the document as a whole, for errors.Is.
+var (
+	// ErrEmpty: there is nothing but white space.
+	ErrEmpty = errors.New("the document is empty")
+	// ErrTooLarge: there are more than MaxBytes.
+	ErrTooLarge = errors.New("the document is too large")
+	// ErrTruncated: the JSON ends too early.
+	ErrTruncated = errors.New("the document is incomplete")
+	// ErrSyntax: the text is not JSON in UTF-8.
+	ErrSyntax = errors.New("the document is not JSON")
+	// ErrSchema: the schema number is missing or not one that is read.
+	ErrSchema = errors.New("the schema is unknown")
+	// ErrRevision: the revision does not fit the content.
+	ErrRevision = errors.New("the revision does not fit")
+)
+
+// Unwrap returns the class.
+func (e *FieldError) Unwrap() error { return e.Err }
 
 // Error joins path and reason.
 func (e *FieldError) Error() string {
@@ -34,74 +57,121 @@ func fieldErrorf(path, format string, args ...any) *FieldError {
 	return &FieldError{Path: path, Reason: fmt.Sprintf(format, args...)}
 }
 
+// as gives the refusal a class.
+func (e *FieldError) as(class error) *FieldError {
+	e.Err = class
+	return e
+}
+
 // parseTree reads one JSON value into maps, slices, strings, bools and
 // json.Number. Unlike encoding/json it refuses a name that occurs twice in an
 // object, since readers in other languages would not agree on which one holds.
 func parseTree(data []byte) (any, error) {
-	dec := json.NewDecoder(bytes.NewReader(data))
-	dec.UseNumber()
-	root, err := readTree(dec, "", 0)
+	t := treeReader{dec: json.NewDecoder(bytes.NewReader(data))}
+	t.dec.UseNumber()
+	root, err := t.value()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fieldErrorf("", "there is more after the end of the document (byte %d)", dec.InputOffset())
+	if _, err := t.dec.Token(); !errors.Is(err, io.EOF) {
+		return nil, fieldErrorf("", "there is more after the end of the document (byte %d)", t.dec.InputOffset()).as(ErrSyntax)
+	}
+	if !utf8.Valid(data) {
+		return nil, fieldErrorf("", "is not UTF-8").as(ErrSyntax)
 	}
 	return root, nil
 }
 
-func readTree(dec *json.Decoder, path string, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fieldErrorf(path, "nested deeper than %d levels", maxDepth)
+// treeReader reads a tree. It keeps the way from the root as steps and spells
+// the path only for an error, so that a long path does not cost anything for
+// each of its items.
+type treeReader struct {
+	dec   *json.Decoder
+	steps []step
+}
+
+// step is a name, or an index when named is false.
+type step struct {
+	name  string
+	index int
+	named bool
+}
+
+func (t *treeReader) path() string {
+	path := ""
+	for _, s := range t.steps {
+		if s.named {
+			path = joinPath(path, s.name)
+		} else {
+			path += "[" + strconv.Itoa(s.index) + "]"
+		}
 	}
-	token, err := dec.Token()
+	return path
+}
+
+func (t *treeReader) value() (any, error) {
+	if len(t.steps) > maxDepth {
+		return nil, fieldErrorf(t.path(), "is nested deeper than %d levels", maxDepth)
+	}
+	token, err := t.dec.Token()
 	if err != nil {
-		return nil, syntaxError(dec, path, err)
+		return nil, t.syntaxError(err)
 	}
 	switch token {
 	case json.Delim('{'):
-		object := map[string]any{}
-		for dec.More() {
-			name, err := dec.Token()
-			if err != nil {
-				return nil, syntaxError(dec, path, err)
-			}
-			key, _ := name.(string)
-			child := joinPath(path, key)
-			if _, twice := object[key]; twice {
-				return nil, fieldErrorf(child, "is there twice")
-			}
-			if object[key], err = readTree(dec, child, depth+1); err != nil {
-				return nil, err
-			}
-		}
-		if _, err := dec.Token(); err != nil {
-			return nil, syntaxError(dec, path, err)
-		}
-		return object, nil
+		return t.object()
 	case json.Delim('['):
-		list := []any{}
-		for dec.More() {
-			item, err := readTree(dec, path+"["+strconv.Itoa(len(list))+"]", depth+1)
-			if err != nil {
-				return nil, err
-			}
-			list = append(list, item)
-		}
-		if _, err := dec.Token(); err != nil {
-			return nil, syntaxError(dec, path, err)
-		}
-		return list, nil
+		return t.list()
 	default:
 		return token, nil
 	}
 }
 
-func syntaxError(dec *json.Decoder, path string, err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fieldErrorf(path, "the JSON ends too early (byte %d): the file is incomplete", dec.InputOffset())
+func (t *treeReader) object() (any, error) {
+	object := map[string]any{}
+	for t.dec.More() {
+		token, err := t.dec.Token()
+		if err != nil {
+			return nil, t.syntaxError(err)
+		}
+		name, _ := token.(string)
+		t.steps = append(t.steps, step{name: name, named: true})
+		if _, twice := object[name]; twice {
+			return nil, fieldErrorf(t.path(), "is there twice")
+		}
+		if object[name], err = t.value(); err != nil {
+			return nil, err
+		}
+		t.steps = t.steps[:len(t.steps)-1]
 	}
-	return fieldErrorf(path, "is not JSON (byte %d): %v", dec.InputOffset(), err)
+	if _, err := t.dec.Token(); err != nil {
+		return nil, t.syntaxError(err)
+	}
+	return object, nil
+}
+
+func (t *treeReader) list() (any, error) {
+	list := []any{}
+	for t.dec.More() {
+		t.steps = append(t.steps, step{index: len(list)})
+		item, err := t.value()
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+		t.steps = t.steps[:len(t.steps)-1]
+	}
+	if _, err := t.dec.Token(); err != nil {
+		return nil, t.syntaxError(err)
+	}
+	return list, nil
+}
+
+func (t *treeReader) syntaxError(err error) error {
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return fieldErrorf(t.path(), "the JSON ends too early (byte %d): the file is incomplete", t.dec.InputOffset()).as(ErrTruncated)
+	}
+	return fieldErrorf(t.path(), "is not JSON (byte %d): %v", t.dec.InputOffset(), err).as(ErrSyntax)
 }
 
 // joinPath quotes a name that is not a plain word and bounds its length, since
@@ -109,7 +179,7 @@ func syntaxError(dec *json.Decoder, path string, err error) error {
 func joinPath(path, name string) string {
 	plain := name != "" && len(name) <= 64
 	for _, c := range []byte(name) {
-		plain = plain && (isNameByte(c|0x20) || c == '/')
+		plain = plain && (isNameByte(c) || c >= 'A' && c <= 'Z' || c == '/')
 	}
 	if !plain {
 		return path + "[" + strconv.Quote(shorten(name)) + "]"

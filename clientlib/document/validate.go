@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Bounds that the API schema states too.
@@ -23,7 +24,7 @@ const (
 // attempt longer than its total, for instance, is clamped by it.
 func (d *Document) Validate() error {
 	if d.Schema != Schema {
-		return fieldErrorf("schema", "is %d, this version reads %d only", d.Schema, Schema)
+		return fieldErrorf("schema", "is %d, this version reads %d only", d.Schema, Schema).as(ErrSchema)
 	}
 	if d.Tombstone && len(d.Upstreams) > 0 {
 		return fieldErrorf("tombstone", "is true, so upstreams must be empty")
@@ -99,6 +100,13 @@ func (r *Route) validate(path string) error {
 	if m.GRPC != nil && (len(m.Methods) > 0 || m.Path != "") {
 		return fieldErrorf(path+".match.grpc", "excludes methods and path")
 	}
+	if g := m.GRPC; g != nil {
+		for _, f := range []struct{ name, value string }{{"service", g.Service}, {"method", g.Method}} {
+			if strings.Contains(f.value, "/") || len(f.value) > maxNameLength {
+				return fieldErrorf(path+".match.grpc."+f.name, "%s is not a name of at most %d characters without \"/\"", strconv.Quote(shorten(f.value)), maxNameLength)
+			}
+		}
+	}
 	if m.Path != "" && m.Path[0] != '/' {
 		return fieldErrorf(path+".match.path", "%q must begin with \"/\"", shorten(m.Path))
 	}
@@ -155,14 +163,8 @@ func (r *Rules) validate(path string) error {
 }
 
 func (r *Retry) validate(path string) error {
-	for _, f := range []struct {
-		name     string
-		n        *int
-		from, to int
-	}{{"maxAttempts", r.MaxAttempts, 1, MaxAttempts}} {
-		if err := checkRange(path+"."+f.name, f.n, f.from, f.to); err != nil {
-			return err
-		}
+	if err := checkRange(path+".maxAttempts", r.MaxAttempts, 1, MaxAttempts); err != nil {
+		return err
 	}
 	if n := r.MaxReplayBytes; n != nil && (*n < 0 || *n > MaxReplayBytes) {
 		return fieldErrorf(path+".maxReplayBytes", "is %d, it must be from 0 to %d", *n, MaxReplayBytes)
@@ -220,10 +222,10 @@ func (c *CircuitBreaker) validate(path string) error {
 	if err := checkRange(path+".halfOpen", c.HalfOpen, 1, 100); err != nil {
 		return err
 	}
-	if c.Recovery != nil && *c.Recovery < 1 {
+	if c.Recovery != nil && *c.Recovery == 0 {
 		return fieldErrorf(path+".recovery", "is %q, it must be longer than 0s", c.Recovery)
 	}
-	return nil
+	return checkDuration(path+".recovery", c.Recovery)
 }
 
 func checkRange(path string, n *int, from, to int) error {
@@ -235,10 +237,17 @@ func checkRange(path string, n *int, from, to int) error {
 
 // checkDuration refuses what only a program can make; a parsed duration passes.
 func checkDuration(path string, d *Duration) error {
-	if d != nil && (*d < 0 || *d > MaxDuration) {
+	switch {
+	case d == nil:
+		return nil
+	case *d < 0 || *d > MaxDuration:
 		return fieldErrorf(path, "is %s, it must be from 0s to %s", d.Std(), MaxDuration)
+	case *d%Duration(time.Millisecond) != 0:
+		// The form cannot spell it: below 1ms it would read "0s", no limit.
+		return fieldErrorf(path, "is %s, it must be whole milliseconds", d.Std())
+	default:
+		return nil
 	}
-	return nil
 }
 
 // oneOf accepts the listed values and "", which is absent.

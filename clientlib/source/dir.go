@@ -2,15 +2,36 @@ package source
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strings"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 )
 
-// DocumentKey is the name of the file in each directory, and of the key in the
-// ConfigMap.
+// DocumentKey is the name of the file in each directory of [Dir], and of the
+// key in the ConfigMap.
 const DocumentKey = "policy.json"
 
-// Option changes how Dir and File look.
+// How often the files are looked at. A poll takes the given time, give or take
+// a fifth, so that the pods of a node do not read in step.
+const (
+	// pollWatched is the time between two looks when nothing seems to happen:
+	// events get lost, and some filesystems have none.
+	pollWatched = 15 * time.Second
+	// pollUnwatched is the same without a watcher.
+	pollUnwatched = 5 * time.Second
+	// settleQuiet is how long no event may come before a look: one update of a
+	// volume makes six or seven.
+	settleQuiet = 200 * time.Millisecond
+	// settleMax bounds the wait for quiet.
+	settleMax = time.Second
+)
+
+// Option changes how [Dir] and [File] look.
 type Option func(*files)
 
 // WithClock sets the clock of debouncing and polling; the default is
@@ -18,26 +39,192 @@ type Option func(*files)
 func WithClock(c clock.Clock) Option { return func(f *files) { f.clock = c } }
 
 // Dir returns the source of a directory with up to three places for a document:
-// client/policy.json before namespace/policy.json before policy.json.
-func Dir(path string, opts ...Option) Source { return newFiles(path, opts) }
-
-// File returns the source of one file.
-func File(path string, opts ...Option) Source { return newFiles(path, opts) }
-
-type files struct {
-	clock clock.Clock
-	path  string
+//
+//   - client/policy.json, the document of this client alone,
+//   - namespace/policy.json, the one of all other clients of the namespace,
+//   - policy.json.
+//
+// The first place that has a valid document wins. Each place keeps its own last
+// good one: a missing, empty or broken file never takes a policy away. Only a
+// tombstone does: in client/ it leaves the say to the places after it, in the
+// other two it means that there is no policy. Any of the places, and the
+// directory itself, may appear later.
+//
+// The directories may be mounted ConfigMaps or plain ones. A change is seen by
+// watching the directory, at most a second later, and by looking at it every 15
+// seconds besides.
+func Dir(path string, opts ...Option) Source {
+	return newFiles(path, opts,
+		layout{place: place{filepath.Join(path, "client"), DocumentKey}, passTombstone: true},
+		layout{place: place{filepath.Join(path, "namespace"), DocumentKey}},
+		layout{place: place{filepath.Clean(path), DocumentKey}},
+	)
 }
 
-func newFiles(path string, opts []Option) *files {
-	f := &files{clock: clock.System(), path: path}
+// File returns the source of one file, which may be a key of a mounted
+// ConfigMap, or a plain file that is rewritten in place or replaced. It keeps
+// the last good document as [Dir] does.
+func File(path string, opts ...Option) Source {
+	return newFiles(path, opts, layout{place: place{filepath.Dir(path), filepath.Base(path)}})
+}
+
+type layout struct {
+	place         place
+	passTombstone bool
+}
+
+// files is the source behind Dir and File.
+type files struct {
+	path    string
+	layouts []layout
+	clock   clock.Clock
+	hub     *hub
+	mounts  func() ([]byte, error)
+}
+
+func newFiles(path string, opts []Option, layouts ...layout) *files {
+	f := &files{path: path, layouts: layouts, clock: clock.System(), hub: processHub, mounts: readMounts}
 	for _, o := range opts {
 		o(f)
 	}
 	return f
 }
 
+// Run implements [Source].
 func (f *files) Run(ctx context.Context, sink func(Update)) error {
-	<-ctx.Done()
-	return nil
+	if f.path == "" {
+		return errors.New("the path of the source is empty: name the directory or the file with the document")
+	}
+	hints := f.hub.subscribe()
+	defer hints.close()
+	r := run{files: f, hints: hints}
+	for _, l := range f.layouts {
+		r.slots = append(r.slots, &slot{place: l.place, passTombstone: l.passTombstone})
+	}
+	for {
+		u := r.look()
+		if !r.told || !sameState(u, r.last) {
+			r.told, r.last = true, u
+			sink(u)
+		}
+		if !r.rest(ctx, u.Delivery) {
+			return nil
+		}
+	}
+}
+
+// run is the state of one Run; one goroutine uses it.
+type run struct {
+	*files
+	hints *subscription
+	slots []*slot
+	told  bool
+	last  Update
+}
+
+// look renews the watches, then reads all places: a change after the watch
+// makes an event, a change before it is read.
+func (r *run) look() Update {
+	u := Update{Delivery: DeliveryMount}
+	if err := r.hints.watch(r.dirs()); err != nil {
+		u.Delivery, u.Reason = DeliveryPoll, ReasonWatchUnavailable
+	}
+	for _, s := range r.slots {
+		s.look()
+	}
+	inForce, faulty := resolve(r.slots)
+	if inForce != nil {
+		u.Document, u.Raw, u.Origin = inForce.doc, inForce.raw, inForce.place.path()
+		if !inForce.atomic && isFixedMount(r.mounts, inForce.place) {
+			u.Delivery, u.Reason = DeliveryStatic, ReasonSubPathMount
+		}
+	}
+	switch {
+	case faulty != nil:
+		u.Err, u.Reason = faulty.fault, faulty.reason(faulty.fault)
+	case inForce == nil:
+		u.Err, u.Reason = r.nothing(), ReasonNoDocument
+	}
+	return u
+}
+
+// nothing is the error of a source without any document: the link that leads
+// nowhere if there is one, else that all places are empty.
+func (r *run) nothing() *Error {
+	for _, s := range r.slots {
+		if s.fault.Fault == FaultDanglingLink || len(r.slots) == 1 {
+			return s.fault
+		}
+	}
+	paths := make([]string, 0, len(r.slots))
+	for _, s := range r.slots {
+		paths = append(paths, s.place.path())
+	}
+	return &Error{Path: r.path, Fault: FaultMissing, Err: fmt.Errorf("none of %s is there", strings.Join(paths, ", "))}
+}
+
+func (r *run) dirs() []string {
+	dirs := make([]string, 0, len(r.slots))
+	for _, s := range r.slots {
+		dirs = append(dirs, s.place.dir)
+	}
+	return dirs
+}
+
+// rest waits until it is time to look again: after a poll interval, or once the
+// events that a change makes have settled. It returns false when ctx is over.
+func (r *run) rest(ctx context.Context, delivery Delivery) bool {
+	interval := pollWatched
+	if delivery == DeliveryPoll {
+		interval = pollUnwatched
+	}
+	poll := r.clock.NewTimer(jittered(interval))
+	defer poll.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-poll.C():
+		return true
+	case <-r.hints.hints:
+		return r.settle(ctx)
+	}
+}
+
+func (r *run) settle(ctx context.Context) bool {
+	quiet, limit := r.clock.NewTimer(settleQuiet), r.clock.NewTimer(settleMax)
+	defer quiet.Stop()
+	defer limit.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-limit.C():
+			return true
+		case <-quiet.C():
+			return true
+		case <-r.hints.hints:
+			quiet.Reset(settleQuiet)
+		}
+	}
+}
+
+// jittered returns d, give or take a fifth.
+func jittered(d time.Duration) time.Duration {
+	return d*4/5 + rand.N(d*2/5)
+}
+
+// sameState reports whether two updates tell the same.
+func sameState(a, b Update) bool {
+	return a.Document == b.Document && a.Reason == b.Reason && a.Delivery == b.Delivery &&
+		a.Origin == b.Origin && sameFault(a.Err, b.Err)
+}
+
+// sameFault compares what was found. The same refusal of other content is news.
+func sameFault(a, b error) bool {
+	x, _ := a.(*Error)
+	y, _ := b.(*Error)
+	if x == nil || y == nil {
+		return x == y
+	}
+	return x.content == y.content && x.Error() == y.Error()
 }

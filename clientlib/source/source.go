@@ -10,6 +10,7 @@ package source
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
@@ -160,6 +161,10 @@ type Error struct {
 	Fault Fault
 	// Err is the cause; a *document.FieldError when the content is at fault.
 	Err error
+
+	// content is the digest of the content at fault, zero when it is not the
+	// content.
+	content [sha256.Size]byte
 }
 
 // Error names the file and the fault.
