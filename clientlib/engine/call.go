@@ -161,6 +161,18 @@ func (c *Call) End() time.Time {
 	return c.end
 }
 
+// Expired reports whether the call is over at a time, and whose limit it was.
+func (c *Call) Expired(now time.Time) (Attribution, bool) {
+	end := c.End()
+	if end.IsZero() || now.Before(end) {
+		return Attribution{}, false
+	}
+	if end.Equal(c.caller) && !end.Equal(c.end) {
+		return Attribution{Source: failure.SourceCaller, Limit: end.Sub(c.start)}, true
+	}
+	return c.attributeTotal(), true
+}
+
 // Attempts returns the number of requests begun so far, those of earlier hops
 // included.
 func (c *Call) Attempts() int { return c.sent }

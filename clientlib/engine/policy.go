@@ -229,9 +229,9 @@ func orDefault[E any](list, absent []E) []E {
 	return list
 }
 
-// NeedsTrace reports whether a phase limit (connect, responseHeader) is set, so
+// Watches reports whether a phase limit (connect, responseHeader) is set, so
 // that an adapter has to watch the phases of an attempt.
-func (p *Policy) NeedsTrace() bool { return p.needsTracing && !p.Shadow }
+func (p *Policy) Watches() bool { return p.needsTracing }
 
 // RetriesStatus reports whether an HTTP status asks for another attempt.
 func (p *Policy) RetriesStatus(code int) bool { return p.retryStatus.has(code) }

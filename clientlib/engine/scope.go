@@ -53,6 +53,16 @@ func (e *limitError) Timeout() bool     { return true }
 func (e *limitError) Temporary() bool   { return true }
 func (e *limitError) Is(err error) bool { return err == context.DeadlineExceeded }
 
+// CauseOf returns an error without the marker that a Scope leaves as the cause
+// of its context: what is left is what the library itself had to say, nil when
+// that was nothing.
+func CauseOf(err error) error {
+	if _, own := err.(*limitError); own {
+		return nil
+	}
+	return err
+}
+
 var limitErrors = func() (errs [limitCount]error) {
 	for l := range limitCount {
 		errs[l] = &limitError{limit: l}
@@ -67,6 +77,11 @@ const (
 	phaseDone
 	phaseFired
 )
+
+// Watched reports whether the body phase has a limit of its own.
+func (s *Scope) Watched() bool {
+	return s.phase.Load() == phaseBody && (s.idle > 0 || !s.bodyEnd.IsZero())
+}
 
 // Scope is the context of one attempt and of the body that it brought. One
 // timer serves the attempt's ceiling, the total and the idle gap. Which limit
@@ -97,7 +112,7 @@ type Scope struct {
 }
 
 // Open starts the limits of an attempt that begins at now. A policy without any
-// limit costs nothing: the scope is then the parent.
+// limit and without retries costs nothing: the scope is then the parent.
 func (s *Scope) Open(parent context.Context, c *Call, now time.Time) {
 	p := c.Policy
 	s.call, s.Context, s.deadline = c, parent, c.End()
@@ -113,7 +128,7 @@ func (s *Scope) Open(parent context.Context, c *Call, now time.Time) {
 		s.attemptEnd = now.Add(p.Attempt)
 	}
 	end, ok := s.next()
-	if !ok && p.BodyIdle == 0 && !p.needsTracing {
+	if !ok && p.BodyIdle == 0 && !p.needsTracing && p.MaxAttempts <= 1 {
 		return
 	}
 	s.Context, s.cancel = context.WithCancelCause(parent)

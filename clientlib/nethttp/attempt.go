@@ -1,0 +1,219 @@
+package nethttp
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// attempt is one request: the context it is made with and, when it brought the
+// final response, that response's body.
+type attempt struct {
+	engine.Scope
+
+	flight *flight
+	parent context.Context
+	began  time.Time
+	phases *phaseWatch
+	stamp  [1]string
+
+	// Of the final response:
+	inner   io.ReadCloser
+	status  int
+	headers time.Time
+	stream  bool
+	ended   atomic.Bool
+	err     error // what Read returns from now on
+
+	// In mode Shadow: which limits have been counted.
+	totalPassed, idlePassed bool
+}
+
+// send makes the request and classifies what came back.
+func (a *attempt) send(req *http.Request, body *requestBody) result {
+	out, err := a.prepare(req, body)
+	if err != nil {
+		return a.failed(err)
+	}
+	resp, err := a.roundTrip(out)
+	a.phases.stop()
+	if a.flight.Policy.Shadow {
+		a.compareHeaders()
+	}
+	if err != nil {
+		return a.failed(err)
+	}
+	a.stream = isStream(req, resp)
+	if !a.EnterBody(a.stream) {
+		_ = resp.Body.Close()
+		return a.failed(nil)
+	}
+	return result{response: resp, outcome: a.classifyResponse(resp)}
+}
+
+// roundTrip holds the base to the contract of http.RoundTripper: a response or
+// an error, and a body with every response.
+func (a *attempt) roundTrip(out *http.Request) (*http.Response, error) {
+	base := a.flight.transport.base
+	resp, err := base.RoundTrip(out)
+	switch {
+	case resp == nil && err == nil:
+		return nil, fmt.Errorf("%T returned neither a response nor an error", base)
+	case resp == nil:
+		return nil, err
+	case resp.Body == nil:
+		resp.Body = http.NoBody
+	}
+	if err != nil {
+		_ = resp.Body.Close()
+		return nil, err
+	}
+	return resp, nil
+}
+
+// prepare builds the request of this attempt: a shallow copy, never the
+// caller's own.
+func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, error) {
+	p := a.flight.Policy
+	var ctx context.Context = &a.Scope
+	if p.Watches() {
+		ctx = a.watchPhases(ctx)
+	}
+	out := req.WithContext(ctx)
+	if err := body.attach(out); err != nil {
+		return nil, err
+	}
+	if p.DeadlineHeader == "" || p.Shadow {
+		return out, nil
+	}
+	left := a.flight.Left(a.began)
+	if left < 0 {
+		return out, nil
+	}
+	left -= p.DeadlineReserve
+	if left < time.Millisecond {
+		// Less than the header can say is left: sending the request would cost
+		// a connection and come to nothing.
+		closeBody(out)
+		a.Fire(engine.LimitTotal)
+		return nil, context.DeadlineExceeded
+	}
+	a.stamp[0] = strconv.FormatInt(left.Milliseconds(), 10)
+	out.Header = maps.Clone(req.Header)
+	if out.Header == nil {
+		out.Header = http.Header{}
+	}
+	out.Header[p.DeadlineHeader] = a.stamp[:]
+	return out, nil
+}
+
+// failed builds the result of an attempt or a body that came to nothing. Whose
+// limit it was is asked of the scope, the caller's context and the clock before
+// the error is looked at.
+func (a *attempt) failed(err error) result {
+	none := engine.Outcome{Status: engine.NoStatus}
+	if limit := a.Fired(); limit != engine.LimitNone {
+		none.Kind = limit.Kind()
+		return result{err: engine.CauseOf(err), outcome: none, attribution: a.Attribution(limit)}
+	}
+	if a.parent.Err() != nil {
+		out, attribution := callerEnded(a.parent)
+		return result{err: context.Cause(a.parent), outcome: out, attribution: attribution}
+	}
+	if attribution, over := a.flight.Expired(a.flight.Now()); over {
+		// The peer gave up at the instant at which our timer was about to.
+		none.Kind = failure.TotalTimeout
+		return result{err: err, outcome: none, attribution: attribution}
+	}
+	none.Kind = classify(err)
+	return result{err: err, outcome: none}
+}
+
+// discard ends an attempt that is going to be repeated.
+func (a *attempt) discard(resp *http.Response) {
+	if resp != nil {
+		if resp.Body != http.NoBody && resp.ContentLength <= drainBytes {
+			timer := a.flight.transport.engine.Clock().AfterFunc(drainTime, a.Finish)
+			drain(resp.Body)
+			timer.Stop()
+		}
+		_ = resp.Body.Close()
+	}
+	a.Finish()
+}
+
+// deliver hands the final response to the caller; from now on its body belongs
+// to the attempt.
+func (a *attempt) deliver(resp *http.Response) {
+	a.status, a.headers, a.inner = resp.StatusCode, a.flight.Now(), resp.Body
+	switch {
+	case isUpgrade(resp):
+		a.deliverUpgrade(resp)
+	case resp.Body == http.NoBody && !isRedirect(resp):
+		a.end(engine.Outcome{OK: true})
+	default:
+		resp.Body = a
+	}
+}
+
+// Read reads the response body under the limits of the call.
+func (a *attempt) Read(p []byte) (int, error) {
+	if a.err != nil {
+		return 0, a.err
+	}
+	began := a.beginRead()
+	n, err := a.inner.Read(p)
+	a.endRead(began)
+	if err != nil {
+		err = a.bodyError(err)
+		a.err = err
+	}
+	return n, err
+}
+
+// bodyError ends the body and says why.
+func (a *attempt) bodyError(err error) error {
+	if err == io.EOF {
+		a.end(engine.Outcome{OK: true})
+		return err
+	}
+	if a.ended.Load() && a.Fired() == engine.LimitNone {
+		return err // read after Close: the library's own words
+	}
+	res := a.failed(err)
+	if res.outcome.Kind == failure.Unknown {
+		res.outcome.Kind = failure.BodyError
+	}
+	a.end(res.outcome)
+	return a.flight.Failure(res.outcome, res.attribution, engine.Decision{}, res.err)
+}
+
+// Close ends the body. The library's Close comes before the cancellation, so
+// that a connection that can be kept is.
+func (a *attempt) Close() error {
+	err := a.inner.Close()
+	a.end(engine.Outcome{OK: true})
+	return err
+}
+
+// end is the one end of a body: at EOF, Close or an error, whichever is first.
+func (a *attempt) end(o engine.Outcome) {
+	if a.ended.Swap(true) {
+		return
+	}
+	if a.flight.Policy.Shadow {
+		a.compareBody()
+	}
+	a.Finish()
+	o.Status = a.status
+	a.flight.BodyDone(a.headers, o)
+	a.flight.hop.closed(a.flight)
+}

@@ -1,0 +1,225 @@
+package nethttp
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// classifyResponse says what a response means. Statuses of 400 and above are
+// failures; those of 500 and above blame the peer.
+func (a *attempt) classifyResponse(resp *http.Response) engine.Outcome {
+	o := engine.Outcome{OK: resp.StatusCode < 400, Status: resp.StatusCode}
+	if o.OK {
+		return o
+	}
+	o.Kind = failure.Status
+	o.RetryStatus = a.flight.Policy.RetriesStatus(resp.StatusCode)
+	o.ServerFault = resp.StatusCode >= 500
+	if o.RetryStatus {
+		o.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.flight.Now())
+	}
+	return o
+}
+
+// retryAfter reads the header of RFC 9110, section 10.2.3: seconds or a date.
+// What is malformed or in the past is no wish; what is absurd is cut down to a
+// year, and then by the policy.
+func retryAfter(header string, now time.Time) time.Duration {
+	const longest = 365 * 24 * time.Hour
+	if header == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
+		return time.Duration(min(seconds, uint64(longest/time.Second))) * time.Second
+	} else if errors.Is(err, strconv.ErrRange) {
+		return longest
+	}
+	if at, err := http.ParseTime(header); err == nil {
+		return min(max(0, at.Sub(now)), longest)
+	}
+	return 0
+}
+
+// streamError has the shape of net/http's HTTP/2 stream error, which fills any
+// such struct through errors.As.
+type streamError struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (streamError) Error() string { return "HTTP/2 stream error" }
+
+// Error codes of RFC 9113, section 7.
+const (
+	h2ProtocolError = 0x1
+	h2RefusedStream = 0x7
+)
+
+// classify finds the kind of an error of net/http that none of our limits
+// caused. Types come first; some errors of net/http have no type and are known
+// by their text.
+func classify(err error) failure.Kind {
+	if kind, ok := classifyOwn(err); ok {
+		return kind
+	}
+	if kind, ok := classifyDial(err); ok {
+		return kind
+	}
+	if isTLS(err) {
+		return failure.TLSError
+	}
+	if kind, ok := classifyTimeout(err); ok {
+		return kind
+	}
+	if kind, ok := classifyText(err.Error()); ok {
+		return kind
+	}
+	if isDisconnect(err) {
+		return failure.Disconnected
+	}
+	return failure.Unknown
+}
+
+func classifyOwn(err error) (failure.Kind, bool) {
+	var body *bodyError
+	if errors.As(err, &body) {
+		return failure.BodyError, true
+	}
+	var stream streamError
+	if errors.As(err, &stream) {
+		switch stream.Code {
+		case h2RefusedStream:
+			return failure.Unprocessed, true
+		case h2ProtocolError:
+			return failure.ProtocolError, true
+		default:
+			return failure.Disconnected, true
+		}
+	}
+	var protocol textproto.ProtocolError
+	if errors.As(err, &protocol) {
+		return failure.ProtocolError, true
+	}
+	return failure.Unknown, false
+}
+
+func classifyDial(err error) (failure.Kind, bool) {
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return failure.DNSError, true
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect" || op.Op == "socks connect") {
+		if op.Timeout() {
+			return failure.ConnectTimeout, true
+		}
+		return failure.ConnectError, true
+	}
+	// The handshake is a part of the connect phase.
+	if err.Error() == "net/http: TLS handshake timeout" {
+		return failure.ConnectTimeout, true
+	}
+	return failure.Unknown, false
+}
+
+func isTLS(err error) bool {
+	var (
+		record    tls.RecordHeaderError
+		cert      *tls.CertificateVerificationError
+		alert     tls.AlertError
+		authority x509.UnknownAuthorityError
+		hostname  x509.HostnameError
+		invalid   x509.CertificateInvalidError
+		op        *net.OpError
+	)
+	switch {
+	case errors.As(err, &record), errors.As(err, &cert), errors.As(err, &alert),
+		errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid):
+		return true
+	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"):
+		return true
+	default:
+		text := err.Error()
+		return strings.HasPrefix(text, "tls: ") || strings.HasPrefix(text, "remote error: tls: ") ||
+			strings.Contains(text, "server gave HTTP response to HTTPS client")
+	}
+}
+
+// classifyTimeout is for timeouts of the transport itself, or of something
+// between it and us.
+func classifyTimeout(err error) (failure.Kind, bool) {
+	var timeout interface{ Timeout() bool }
+	if !errors.As(err, &timeout) || !timeout.Timeout() {
+		return failure.Unknown, false
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "write" {
+		// Only a connection of somebody else's making has a write deadline, and
+		// none survives one.
+		return failure.Disconnected, true
+	}
+	return failure.ReadTimeout, true
+}
+
+// texts are errors of net/http without a type or a name, by what they contain.
+var texts = []struct {
+	part string
+	kind failure.Kind
+}{
+	{"Server's graceful shutdown GOAWAY", failure.Unprocessed},
+	{"REFUSED_STREAM", failure.Unprocessed},
+	{"http2: client conn not usable", failure.Unprocessed},
+	{"http2: client conn could not be established", failure.ConnectError},
+	{"http2: server sent GOAWAY and closed the connection", failure.Disconnected},
+	{"http2: client connection lost", failure.Disconnected},
+	{"http2: client conn is closed", failure.Disconnected},
+	{"http: server closed idle connection", failure.Disconnected},
+	{"malformed", failure.ProtocolError},
+	{"invalid header", failure.ProtocolError},
+	{"bad Content-Length", failure.ProtocolError},
+	{"too many transfer encodings", failure.ProtocolError},
+	{"unsupported transfer encoding", failure.ProtocolError},
+	{"server response headers exceeded", failure.ProtocolError},
+	{"too many 1xx informational responses", failure.ProtocolError},
+	{"connection error: PROTOCOL_ERROR", failure.ProtocolError},
+	{"connection error: FRAME_SIZE_ERROR", failure.ProtocolError},
+	{"connection error: COMPRESSION_ERROR", failure.ProtocolError},
+	{"chunked encoding", failure.ProtocolError},
+	{"invalid byte in chunk length", failure.ProtocolError},
+	{"gzip: invalid", failure.BodyError},
+}
+
+func classifyText(text string) (failure.Kind, bool) {
+	for _, t := range texts {
+		if strings.Contains(text, t.part) {
+			return t.kind, true
+		}
+	}
+	return failure.Unknown, false
+}
+
+func isDisconnect(err error) bool {
+	for _, target := range []error{
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed,
+		syscall.ECONNRESET, syscall.EPIPE, syscall.ECONNABORTED,
+	} {
+		if errors.Is(err, target) {
+			return true
+		}
+	}
+	var op *net.OpError
+	return errors.As(err, &op) || strings.Contains(err.Error(), "transport connection broken")
+}

@@ -1,0 +1,133 @@
+package nethttp
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// A response that is discarded is read up to these bounds, so that its
+// connection can be used again, and then closed.
+const (
+	drainBytes = 64 << 10
+	drainTime  = 50 * time.Millisecond
+)
+
+// flight is one logical call, over all its attempts and hops.
+type flight struct {
+	engine.Call
+
+	transport *Transport
+	snapshot  *engine.Snapshot
+	hop       hop
+	// first spares a call that needs only one attempt an allocation.
+	first     attempt
+	firstUsed bool
+}
+
+// result is what an attempt brought: a response or an error, never both.
+type result struct {
+	response    *http.Response
+	err         error
+	outcome     engine.Outcome
+	attribution engine.Attribution
+}
+
+// run is the attempt loop of one hop.
+func (f *flight) run(req *http.Request) (*http.Response, error) {
+	body := newRequestBody(req, f.Policy)
+	defer body.settle()
+	for {
+		a := f.open(req.Context())
+		res := a.send(req, &body)
+		res.outcome.Repeatable = f.repeatable(req)
+		res.outcome.Replayable = body.replayable()
+		decision := f.Decide(res.outcome)
+		if !decision.Retry {
+			return f.conclude(a, req, res, decision)
+		}
+		a.discard(res.response)
+		if err := f.wait(req.Context(), decision.Wait); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// open begins an attempt.
+func (f *flight) open(ctx context.Context) *attempt {
+	a := &f.first
+	if f.firstUsed {
+		// A library may keep the context of an attempt after it ended, so none
+		// is used again.
+		a = new(attempt)
+	}
+	f.firstUsed = true
+	a.flight, a.parent = f, ctx
+	_, a.began = f.BeginAttempt()
+	a.Open(ctx, &f.Call, a.began)
+	return a
+}
+
+func (f *flight) repeatable(req *http.Request) bool {
+	switch f.Options().Vouch {
+	case engine.VouchIdempotent:
+		return true
+	case engine.VouchOnce:
+		return false
+	default:
+		return f.Policy.Repeatable(req.Method, req.Header)
+	}
+}
+
+// conclude ends the hop with what its last attempt brought.
+func (f *flight) conclude(a *attempt, req *http.Request, res result, d engine.Decision) (*http.Response, error) {
+	resp := res.response
+	if resp == nil {
+		a.Finish()
+		f.Settle(res.outcome, res.attribution, d)
+		return nil, f.Failure(res.outcome, res.attribution, d, res.err)
+	}
+	resp.Request = req
+	if isRedirect(resp) {
+		f.hop.await(res.outcome, d)
+	} else {
+		f.Settle(res.outcome, res.attribution, d)
+	}
+	a.deliver(resp)
+	return resp, nil
+}
+
+// wait sleeps between two attempts. Only the caller can end it early: a wait
+// that would pass the deadline is never begun.
+func (f *flight) wait(ctx context.Context, d time.Duration) error {
+	if d > 0 {
+		timer := f.transport.engine.Clock().NewTimer(d)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	outcome, attribution := callerEnded(ctx)
+	f.Settle(outcome, attribution, engine.Decision{})
+	return f.Failure(outcome, attribution, engine.Decision{}, context.Cause(ctx))
+}
+
+// callerEnded is the outcome of a call whose caller left, or whose caller's own
+// deadline passed.
+func callerEnded(ctx context.Context) (engine.Outcome, engine.Attribution) {
+	out := engine.Outcome{Kind: failure.Cancelled, Status: engine.NoStatus}
+	if ctx.Err() == context.DeadlineExceeded {
+		out.Kind = failure.TotalTimeout
+	}
+	return out, engine.Attribution{Source: failure.SourceCaller}
+}
+
+func drain(body io.Reader) { _, _ = io.CopyN(io.Discard, body, drainBytes) }

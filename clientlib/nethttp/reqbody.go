@@ -1,0 +1,215 @@
+package nethttp
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"sync/atomic"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+)
+
+// requestBody gives each attempt of a hop a request body of its own, as far as
+// that can be done: by GetBody, or by a bounded copy of what the first attempt
+// reads. It never seeks in a reader that an earlier attempt may still hold.
+type requestBody struct {
+	req     *http.Request
+	capture *capture
+	used    bool
+}
+
+func newRequestBody(req *http.Request, p *engine.Policy) requestBody {
+	b := requestBody{req: req}
+	if !b.empty() && req.GetBody == nil && p.MaxAttempts > 1 && !p.Shadow {
+		limit := p.ReplayBytes
+		if req.ContentLength > limit {
+			limit = 0
+		}
+		b.capture = newCapture(req.Body, limit)
+	}
+	return b
+}
+
+func (b *requestBody) empty() bool { return b.req.Body == nil || b.req.Body == http.NoBody }
+
+// replayable reports whether another attempt can send the whole body.
+func (b *requestBody) replayable() bool {
+	switch {
+	case b.empty(), b.req.GetBody != nil:
+		return true
+	case b.capture != nil:
+		return !b.capture.overflow.Load()
+	default:
+		return false
+	}
+}
+
+// bodyError is a request body that could not be had.
+type bodyError struct{ err error }
+
+func (e *bodyError) Error() string { return "request body: " + e.err.Error() }
+func (e *bodyError) Unwrap() error { return e.err }
+
+// attach gives the request of an attempt its body.
+func (b *requestBody) attach(out *http.Request) error {
+	first := !b.used
+	b.used = true
+	switch {
+	case b.capture != nil:
+		out.Body = b.capture.view()
+		out.GetBody = b.capture.getBody
+	case first || b.empty():
+	default:
+		body, err := b.req.GetBody()
+		if err != nil {
+			return &bodyError{fmt.Errorf("GetBody: %w", err)}
+		}
+		out.Body = body
+	}
+	return nil
+}
+
+// settle says that no other attempt follows.
+func (b *requestBody) settle() {
+	if b.capture != nil {
+		b.capture.settle()
+	}
+}
+
+var (
+	errViewClosed = errors.New("read of a closed request body")
+	errOverflow   = errors.New("the part already sent was longer than retry.maxReplayBytes")
+)
+
+// capture keeps what is read from a request body, up to a limit, so that it can
+// be read again from its beginning. Each attempt reads a view of its own. A
+// view of an earlier attempt that is still blocked in a read loses nothing:
+// what it gets is kept for the next view. No lock is held while the source is
+// read or closed, so a source that blocks holds up nobody but its reader.
+type capture struct {
+	source io.ReadCloser
+	limit  int64
+
+	mu      sync.Mutex
+	changed sync.Cond // busy ended, or a view was closed
+	busy    bool      // a view is reading the source
+	kept    []byte
+	total   int64 // read from source so far
+	err     error // of source, io.EOF included
+	settled bool
+	open    int // views not closed yet
+	closed  bool
+
+	overflow atomic.Bool
+}
+
+func newCapture(source io.ReadCloser, limit int64) *capture {
+	c := &capture{source: source, limit: limit}
+	c.changed.L = &c.mu
+	return c
+}
+
+func (c *capture) view() io.ReadCloser {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.open++
+	return &captureView{capture: c}
+}
+
+// getBody is Request.GetBody of an attempt, for repetitions inside net/http.
+func (c *capture) getBody() (io.ReadCloser, error) {
+	if c.overflow.Load() {
+		return nil, errOverflow
+	}
+	return c.view(), nil
+}
+
+// settle says that no other attempt follows: the source is closed as soon as
+// no view is open.
+func (c *capture) settle() { c.release(func() { c.settled = true }) }
+
+// release changes the state and closes the source when nobody needs it any
+// more; once, and without the lock.
+func (c *capture) release(change func()) {
+	c.mu.Lock()
+	change()
+	last := c.settled && c.open == 0 && !c.closed
+	c.closed = c.closed || last
+	c.changed.Broadcast()
+	c.mu.Unlock()
+	if last {
+		_ = c.source.Close()
+	}
+}
+
+type captureView struct {
+	capture *capture
+	// Guarded by the capture's lock:
+	offset int64
+	closed bool
+}
+
+// Read serves what is kept first, then the source.
+func (v *captureView) Read(p []byte) (int, error) {
+	c := v.capture
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.busy && !v.closed && v.offset >= c.total {
+		c.changed.Wait()
+	}
+	switch {
+	case v.closed:
+		return 0, errViewClosed
+	case v.offset < int64(len(c.kept)):
+		n := copy(p, c.kept[v.offset:])
+		v.offset += int64(n)
+		return n, nil
+	case v.offset < c.total:
+		return 0, &bodyError{errOverflow}
+	case c.err != nil:
+		return 0, c.err
+	}
+	return v.readSource(p)
+}
+
+// readSource is called with the lock and returns with it.
+func (v *captureView) readSource(p []byte) (int, error) {
+	c := v.capture
+	c.busy = true
+	c.mu.Unlock()
+	n, err := c.source.Read(p)
+	c.mu.Lock()
+	c.busy = false
+	c.keep(p[:n])
+	if err != nil && err != io.EOF {
+		err = &bodyError{err}
+	}
+	c.err = err
+	v.offset += int64(n)
+	c.changed.Broadcast()
+	return n, err
+}
+
+// keep remembers what was read, or gives up when it is too much.
+func (c *capture) keep(p []byte) {
+	c.total += int64(len(p))
+	if c.total > c.limit {
+		c.kept = nil
+		c.overflow.Store(true)
+		return
+	}
+	c.kept = append(c.kept, p...)
+}
+
+// Close does not wait for a read that is blocked.
+func (v *captureView) Close() error {
+	v.capture.release(func() {
+		if !v.closed {
+			v.closed = true
+			v.capture.open--
+		}
+	})
+	return nil
+}

@@ -1,0 +1,92 @@
+package nethttp
+
+import (
+	"net/http"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+)
+
+// adapterName is the metric label and the name in reports.
+const adapterName = "nethttp"
+
+// Transport is an http.RoundTripper that makes each call under the policy in
+// force. It is safe for concurrent use, never changes the request it is given,
+// and closes the request's body in every case.
+type Transport struct {
+	engine *engine.Engine
+	base   http.RoundTripper
+}
+
+// New returns a Transport on an engine. Programs use [NewTransport]; this is
+// for tools that have an engine and no client. A nil base means
+// http.DefaultTransport.
+func New(e *engine.Engine, base http.RoundTripper) *Transport {
+	if base == nil {
+		base = http.DefaultTransport
+	}
+	return &Transport{engine: e, base: base}
+}
+
+// Unwrap returns the RoundTripper underneath.
+func (t *Transport) Unwrap() http.RoundTripper { return t.base }
+
+// CloseIdleConnections passes the wish on, for http.Client.CloseIdleConnections.
+func (t *Transport) CloseIdleConnections() {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
+	}
+}
+
+// budgetOnly is the policy of a host that no policy names, inside an ambient
+// budget: that limit holds everywhere.
+var budgetOnly = &engine.Policy{MaxAttempts: 1}
+
+// RoundTrip makes one logical call, or one hop of it where http.Client follows
+// a redirect. A host that no policy names costs a lookup and nothing else.
+func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	if req.URL == nil {
+		return t.base.RoundTrip(req)
+	}
+	if f := redirected(req); f != nil {
+		f.Continue(lookup(f.snapshot, req))
+		return f.run(req)
+	}
+	snapshot := t.engine.Snapshot()
+	policy := lookup(snapshot, req)
+	if policy == nil {
+		if _, limited := deadline.From(req.Context()); !limited {
+			return t.base.RoundTrip(req)
+		}
+		policy = budgetOnly
+	}
+	f := &flight{transport: t, snapshot: snapshot}
+	if err := f.Begin(req.Context(), t.engine, policy, adapterName, req.Method); err != nil {
+		closeBody(req)
+		return nil, err
+	}
+	return f.run(req)
+}
+
+func lookup(s *engine.Snapshot, req *http.Request) *engine.Policy {
+	name, port, err := document.SplitHostPort(req.URL.Host)
+	if err != nil {
+		return nil
+	}
+	if port == 0 {
+		switch req.URL.Scheme {
+		case "http":
+			port = 80
+		case "https":
+			port = 443
+		}
+	}
+	return s.Lookup(name, port, document.Call{Method: req.Method, Path: req.URL.EscapedPath()})
+}
+
+func closeBody(req *http.Request) {
+	if req.Body != nil {
+		_ = req.Body.Close()
+	}
+}
