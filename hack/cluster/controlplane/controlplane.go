@@ -230,6 +230,9 @@ func (cp *ControlPlane) Died() <-chan error { return cp.died }
 // URL is the API server's address.
 func (cp *ControlPlane) URL() string { return serverURL(cp.port) }
 
+// Client is an HTTP client that the API server takes for a member of system:masters. It gives up after 5 seconds.
+func (cp *ControlPlane) Client() *http.Client { return cp.client }
+
 // Kubeconfig is the path of the administrator's kubeconfig.
 func (cp *ControlPlane) Kubeconfig() string {
 	if cp.options.Kubeconfig != "" {
