@@ -14,7 +14,7 @@ import "github.com/timeout-operator/timeout-operator/clientlib/document"
 // +kubebuilder:validation:MinLength=2
 // +kubebuilder:validation:MaxLength=28
 // +kubebuilder:validation:Pattern=`^([0-9]{1,5}(h|m|s|ms)){1,4}$`
-// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('99999h')",message="the longest duration is 99999h: write a shorter one, or \"0s\" for no limit"
+// +kubebuilder:validation:XValidation:rule=`!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) <= duration('99999h')`,message="the longest duration is 99999h: write a shorter one, or \"0s\" for no limit"
 type Duration string
 
 // Parse reads the text. The error says what is wrong and what form is allowed.

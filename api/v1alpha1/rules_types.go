@@ -38,9 +38,9 @@ const (
 // limit, also where one would be inherited. An outer limit always clamps what
 // lies inside it.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.attempt) || !has(self.total) || duration(self.total) == duration('0s') || duration(self.attempt) <= duration(self.total)",fieldPath=".attempt",message="attempt must not be longer than total: shorten attempt or raise total (\"0s\" for no limit)"
-// +kubebuilder:validation:XValidation:rule="!has(self.connect) || !has(self.attempt) || duration(self.attempt) == duration('0s') || duration(self.connect) <= duration(self.attempt)",fieldPath=".connect",message="connect must not be longer than attempt: shorten connect or raise attempt (\"0s\" for no limit)"
-// +kubebuilder:validation:XValidation:rule="!has(self.responseHeader) || !has(self.attempt) || duration(self.attempt) == duration('0s') || duration(self.responseHeader) <= duration(self.attempt)",fieldPath=".responseHeader",message="responseHeader must not be longer than attempt: shorten responseHeader or raise attempt (\"0s\" for no limit)"
+// +kubebuilder:validation:XValidation:rule=`!has(self.attempt) || !has(self.total) || !self.attempt.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || !self.total.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self.total) <= duration('0s') || duration(self.attempt) <= duration(self.total)`,fieldPath=".attempt",message="attempt must not be longer than total: shorten attempt or raise total (\"0s\" for no limit)"
+// +kubebuilder:validation:XValidation:rule=`!has(self.connect) || !has(self.attempt) || !self.connect.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || !self.attempt.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self.attempt) <= duration('0s') || duration(self.connect) <= duration(self.attempt)`,fieldPath=".connect",message="connect must not be longer than attempt: shorten connect or raise attempt (\"0s\" for no limit)"
+// +kubebuilder:validation:XValidation:rule=`!has(self.responseHeader) || !has(self.attempt) || !self.responseHeader.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || !self.attempt.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self.attempt) <= duration('0s') || duration(self.responseHeader) <= duration(self.attempt)`,fieldPath=".responseHeader",message="responseHeader must not be longer than attempt: shorten responseHeader or raise attempt (\"0s\" for no limit)"
 type Timeouts struct {
 	// Total limits the whole logical call by the wall clock: all attempts,
 	// backoff, redirects and, with scope Body, the response body. Reaching it is
@@ -188,7 +188,7 @@ const (
 // Backoff before retry n (1, 2, …) is min(max, initial * factor^(n-1)), then
 // jitter. A backoff that would pass the total ends the call at once.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.initial) || !has(self.max) || duration(self.max) == duration('0s') || duration(self.initial) <= duration(self.max)",fieldPath=".initial",message="initial must not be longer than max: shorten initial or raise max (\"0s\" for no limit)"
+// +kubebuilder:validation:XValidation:rule=`!has(self.initial) || !has(self.max) || !self.initial.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || !self.max.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self.max) <= duration('0s') || duration(self.initial) <= duration(self.max)`,fieldPath=".initial",message="initial must not be longer than max: shorten initial or raise max (\"0s\" for no limit)"
 type Backoff struct {
 	// Initial wait. "0s": no wait. Absent: inherited, in the end 10ms. Not longer
 	// than max.
@@ -295,7 +295,7 @@ type Deadline struct {
 // recovery (kind CircuitOpen), then lets halfOpen probes through. It counts one
 // signal per call, not per attempt, and lives per upstream and process.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.recovery) || duration(self.recovery) > duration('0s')",fieldPath=".recovery",message="recovery must be longer than 0s: write how long the breaker stays open, such as \"30s\""
+// +kubebuilder:validation:XValidation:rule=`!has(self.recovery) || !self.recovery.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self.recovery) > duration('0s')`,fieldPath=".recovery",message="recovery must be longer than 0s: write how long the breaker stays open, such as \"30s\""
 type CircuitBreaker struct {
 	// Failures in a row that open the breaker, 1 to 10000. Absent: inherited, in
 	// the end 5.
