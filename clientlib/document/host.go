@@ -15,8 +15,9 @@ import (
 // Forms: "orders.example.com" (that name on any port),
 // "orders.example.com:8443" (that port only), "*.example.com" (every name
 // below example.com, however deep, but not example.com itself), an IPv4
-// address, or an IPv6 address in brackets. Letter case and one trailing dot of
-// the name do not matter.
+// address, or an IPv6 address in brackets, written in hexadecimal groups and
+// without a zone. Letter case and one trailing dot of the name do not matter.
+// The schema of the policies' API gives the same verdict on every string.
 type HostPattern struct {
 	// Name is in lower case, without wildcard and trailing dot. An IPv6
 	// address has no brackets.
@@ -50,6 +51,26 @@ func ParseHostPattern(s string) (HostPattern, error) {
 		return HostPattern{}, fmt.Errorf("host %q: %w", shorten(s), err)
 	}
 	return p, nil
+}
+
+// checkSpelling refuses what SplitHostPort lets through since URLs may have it
+// and a pattern has no need of it.
+func checkSpelling(s, name string, port uint16) error {
+	for _, c := range []byte(name) {
+		if c >= 0x80 {
+			// Some letters beyond ASCII have a lower case inside it.
+			return errors.New("a name is ASCII: write the xn-- form")
+		}
+	}
+	if port != 0 && !strings.HasSuffix(s, ":"+strconv.Itoa(int(port))) {
+		return errors.New("the port has a leading zero")
+	}
+	if strings.HasPrefix(s, "[") {
+		if addr, err := netip.ParseAddr(name); err != nil || !addr.Is6() || strings.ContainsAny(name, ".%") {
+			return errors.New("brackets hold an IPv6 address, in hexadecimal groups and without a zone")
+		}
+	}
+	return nil
 }
 
 // SplitHostPort takes "name", "name:port", "[v6]" and "[v6]:port" apart. The
