@@ -40,6 +40,9 @@ const (
 	MaxUpstreams = 64
 )
 
+// Version of the library that a report names unless Options say otherwise.
+const Version = "v0.1.0"
+
 // Library names the client library.
 type Library struct {
 	Name    string `json:"name"`
