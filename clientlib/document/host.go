@@ -35,8 +35,8 @@ func ParseHostPattern(s string) (HostPattern, error) {
 		return HostPattern{}, err
 	}
 	p := HostPattern{Name: NormalizeHostname(name), Port: port}
-	if bracketed := strings.HasPrefix(s, "["); bracketed && !strings.Contains(p.Name, ":") {
-		return HostPattern{}, fmt.Errorf("host %q: only an IPv6 address has brackets", shorten(s))
+	if err := checkSpelling(s, name, port); err != nil {
+		return HostPattern{}, fmt.Errorf("host %q: %w", shorten(s), err)
 	}
 	if rest, ok := strings.CutPrefix(p.Name, "*."); ok {
 		p.Name, p.Wildcard = rest, true
