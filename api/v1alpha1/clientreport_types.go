@@ -9,6 +9,11 @@ import (
 // by it and goes with it; the pod writes it with its own token, and only when
 // the content changes. Admission sees to it that a pod speaks for itself alone.
 //
+// Its strings come from workloads: whoever reads them treats them as untrusted.
+// The schema bounds them and does not judge them, so that a newer library, or
+// one in another language, can be heard.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.clients) || self.clients.map(c, (has(c.policies) ? size(c.policies) : 0) + (has(c.upstreams) ? size(c.upstreams) : 0)).sum() <= 256",message="a report has at most 256 policies and upstreams together: leave out the ones without a gap"
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:scope=Namespaced,categories=resilience
 // +kubebuilder:printcolumn:name="Clients",type=string,JSONPath=`.clients[*].name`
@@ -128,14 +133,15 @@ const (
 //
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=64
-// +kubebuilder:validation:Pattern=`^[A-Za-z][A-Za-z0-9]*$`
 type ReportedWord string
 
 // ReportedClient is the state of one client of the process.
 type ReportedClient struct {
-	// Name of the client.
+	// Name of the client, as the workload gave it.
 	// +required
-	Name ClientName `json:"name"`
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
 	// Delivery: Mount (a mounted ConfigMap, watched), Poll (mounted, looked at
 	// every few seconds), Watch (at the API server), Static (never changes).
 	// +required
@@ -148,7 +154,6 @@ type ReportedClient struct {
 	// InvalidUpdate or SourceGone.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9]*)?$`
 	Reason string `json:"reason,omitempty"`
 	// Message for people, at most 256 characters.
 	// +optional
@@ -206,7 +211,6 @@ type ReportedPolicy struct {
 	// Reason for a state other than Applied, one CamelCase word.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
-	// +kubebuilder:validation:Pattern=`^([A-Za-z][A-Za-z0-9]*)?$`
 	Reason string `json:"reason,omitempty"`
 	// Message for people, at most 256 characters.
 	// +optional
@@ -225,6 +229,7 @@ type ReportedAdapter struct {
 	// that is missing is Absent.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 64)",message="the name of a capability has at most 64 characters: shorten it"
 	Capabilities map[ReportedWord]CapabilityLevel `json:"capabilities,omitempty"`
 	// Emits lists the failure kinds that the adapter can tell apart, at most 32.
 	// +optional

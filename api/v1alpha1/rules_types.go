@@ -117,7 +117,7 @@ type Retry struct {
 	// Absent: inherited, in the end ConnectTimeout, ConnectError, DNSError,
 	// PoolTimeout, AttemptTimeout, ReadTimeout, Disconnected and Unprocessed.
 	// TotalTimeout, Cancelled and CircuitOpen end the call and are never
-	// repeated. A kind that a client never reports shows up in
+	// repeated. Status repeats every failed response, whatever its code. A kind that a client never reports shows up in
 	// status.deadRetryableKinds.
 	// +optional
 	// +listType=set

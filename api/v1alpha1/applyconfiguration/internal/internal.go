@@ -259,7 +259,7 @@ var schemaYAML = typed.YAMLObject(`types:
         scalar: string
     - name: name
       type:
-        namedType: com.github.timeout-operator.timeout-operator.api.v1alpha1.ClientName
+        scalar: string
     - name: policies
       type:
         list:

@@ -18,6 +18,10 @@ import (
 // have in force and what they can enforce. It has the name of the pod, is owned
 // by it and goes with it; the pod writes it with its own token, and only when
 // the content changes. Admission sees to it that a pod speaks for itself alone.
+//
+// Its strings come from workloads: whoever reads them treats them as untrusted.
+// The schema bounds them and does not judge them, so that a newer library, or
+// one in another language, can be heard.
 type ClientReportApplyConfiguration struct {
 	v1.TypeMetaApplyConfiguration    `json:""`
 	*v1.ObjectMetaApplyConfiguration `json:"metadata,omitempty"`

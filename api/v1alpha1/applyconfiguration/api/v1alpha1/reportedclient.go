@@ -11,8 +11,8 @@ import (
 //
 // ReportedClient is the state of one client of the process.
 type ReportedClientApplyConfiguration struct {
-	// Name of the client.
-	Name *apiv1alpha1.ClientName `json:"name,omitempty"`
+	// Name of the client, as the workload gave it.
+	Name *string `json:"name,omitempty"`
 	// Delivery: Mount (a mounted ConfigMap, watched), Poll (mounted, looked at
 	// every few seconds), Watch (at the API server), Static (never changes).
 	Delivery *apiv1alpha1.Delivery `json:"delivery,omitempty"`
@@ -44,7 +44,7 @@ func ReportedClient() *ReportedClientApplyConfiguration {
 // WithName sets the Name field in the declarative configuration to the given value
 // and returns the receiver, so that objects can be built by chaining "With" function invocations.
 // If called multiple times, the Name field is set to the value of the last call.
-func (b *ReportedClientApplyConfiguration) WithName(value apiv1alpha1.ClientName) *ReportedClientApplyConfiguration {
+func (b *ReportedClientApplyConfiguration) WithName(value string) *ReportedClientApplyConfiguration {
 	b.Name = &value
 	return b
 }

@@ -25,7 +25,7 @@ type RetryApplyConfiguration struct {
 	// Absent: inherited, in the end ConnectTimeout, ConnectError, DNSError,
 	// PoolTimeout, AttemptTimeout, ReadTimeout, Disconnected and Unprocessed.
 	// TotalTimeout, Cancelled and CircuitOpen end the call and are never
-	// repeated. A kind that a client never reports shows up in
+	// repeated. Status repeats every failed response, whatever its code. A kind that a client never reports shows up in
 	// status.deadRetryableKinds.
 	RetryableKinds []apiv1alpha1.FailureKind `json:"retryableKinds,omitempty"`
 	// RetryableStatusCodes are the HTTP status codes after which an attempt is
