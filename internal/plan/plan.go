@@ -1,8 +1,6 @@
 package plan
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,6 +16,9 @@ type Input struct {
 	Namespace string
 	// Policies of the namespace, those that are being deleted left out.
 	Policies []v1alpha1.TimeoutPolicy
+	// Faults says, by name of a policy, why its stored spec cannot be read at
+	// all. Such a policy is invalid, whatever of its spec is there.
+	Faults map[string]string
 	// Services holds the Services that [ServiceRefs] names and that exist, in
 	// whatever namespace they are. A reference without an entry does not exist.
 	Services map[types.NamespacedName]Service
@@ -92,51 +93,15 @@ type Output struct {
 	Deletions []string
 	// Statuses of all policies of the namespace, by name. They hold on the
 	// condition that every document of Documents gets written; where one does
-	// not, use those of [Output.WithFailures].
+	// not, use those of [Output.WithFailures] or [Output.WithPending].
 	Statuses []PolicyStatus
 	// Events to emit once the status of their policy was written, in order.
 	Events []Event
 	// RequeueAfter is when time alone changes the plan; 0 means never.
 	RequeueAfter time.Duration
-}
 
-// Plan decides what should be. It never fails: what cannot be done is said in
-// the status of the policies concerned.
-//
-// A document that would lose its only policies because they are invalid, or
-// too large, is kept as it is: it is neither rendered nor replaced by a
-// tombstone.
-func Plan(in Input) Output {
-	return Output{}
-}
-
-// WithFailures returns the output with statuses and events for the case that
-// some documents could not be written: failed maps names of ConfigMaps to what
-// went wrong, in words. Their policies get Programmed=False/RenderFailed, are
-// not acknowledged anew, and the rest stays.
-func (o Output) WithFailures(failed map[string]string) Output {
-	return o
-}
-
-// ServiceRefs returns the Services that the policies name, without duplicates
-// and in order: the keys that Input.Services is looked up by.
-func ServiceRefs(policies []v1alpha1.TimeoutPolicy) []types.NamespacedName {
-	var refs []types.NamespacedName
-	for i := range policies {
-		for j := range policies[i].Spec.Upstreams {
-			if s := policies[i].Spec.Upstreams[j].Service; s != nil {
-				refs = append(refs, serviceName(policies[i].Namespace, s))
-			}
-		}
-	}
-	slices.SortFunc(refs, func(a, b types.NamespacedName) int {
-		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
-	})
-	return slices.Compact(refs)
-}
-
-func serviceName(own string, s *v1alpha1.ServiceReference) types.NamespacedName {
-	return types.NamespacedName{Namespace: cmp.Or(string(s.Namespace), own), Name: string(s.Name)}
+	state   *planner
+	outcome outcome
 }
 
 // Annotations of a rendered ConfigMap that plans read back.

@@ -1,0 +1,242 @@
+package plan
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+)
+
+// reader is one client of one live pod.
+type reader struct {
+	report *v1alpha1.ClientReport
+	client *v1alpha1.ReportedClient
+}
+
+// readersByClient sorts the reports of the namespace by client name.
+func readersByClient(in *Input) map[string][]reader {
+	readers := map[string][]reader{}
+	if in.Options.ReportingDisabled {
+		return readers
+	}
+	for i := range in.Reports {
+		report := &in.Reports[i]
+		if report.Namespace != in.Namespace {
+			continue
+		}
+		for j := range report.Clients {
+			c := &report.Clients[j]
+			readers[string(c.Name)] = append(readers[string(c.Name)], reader{report, c})
+		}
+	}
+	return readers
+}
+
+// tally counts readers by what they did with one policy.
+type tally struct {
+	// reporting is the sum of the others, static apart.
+	reporting, applied, rejected, stale, pending, unknown int32
+	// static of those that did not apply cannot be updated.
+	static int32
+	// rejection is what the first pod that rejected says.
+	rejection string
+}
+
+func (t *tally) add(o tally) {
+	t.reporting += o.reporting
+	t.applied += o.applied
+	t.rejected += o.rejected
+	t.stale += o.stale
+	t.pending += o.pending
+	t.unknown += o.unknown
+	t.static += o.static
+	t.rejection = firstText(t.rejection, o.rejection)
+}
+
+// firstText is the smaller of two texts, "" being none.
+func firstText(a, b string) string {
+	if a == "" || b != "" && b < a {
+		return b
+	}
+	return a
+}
+
+// audience is the readers of one document.
+type audience struct {
+	target *target
+	// revision they should have; empty when the document was not written.
+	revision string
+	since    time.Time
+	now      time.Time
+	patience time.Duration
+
+	// common is the tally of a policy that no reader speaks of by itself, moved
+	// the difference of the others.
+	common tally
+	moved  map[*policy]*tally
+	// wait until the next pending reader is stale; 0 for never.
+	wait time.Duration
+	// classes of readers that can do the same.
+	classes map[string]*class
+}
+
+// class is the readers of a document that say the same about what they can do.
+type class struct {
+	count     int32
+	example   string
+	adapters  []v1alpha1.ReportedAdapter
+	upstreams []v1alpha1.ReportedUpstream
+}
+
+// listen counts what the readers of a document say.
+func (p *planner) listen(t *target, readers []reader, unwritten bool) *audience {
+	a := &audience{
+		target:   t,
+		now:      p.in.Now,
+		patience: p.in.Options.StaleAfter,
+		moved:    map[*policy]*tally{},
+		classes:  map[string]*class{},
+	}
+	if !unwritten {
+		a.revision, a.since = t.rendered.Revision, t.rendered.Since
+	}
+	member := make(map[*policy]bool, len(t.content.policies))
+	for _, policy := range t.content.policies {
+		member[policy] = true
+	}
+	for _, r := range readers {
+		a.count(p, r, member)
+		a.classify(r)
+	}
+	return a
+}
+
+// count adds one reader. Its own words about a policy hold when UID and
+// generation are equal; generations are never ordered, since a policy that was
+// made anew starts again at 1.
+func (a *audience) count(p *planner, r reader, member map[*policy]bool) {
+	a.common.reporting++
+	if a.revision != "" && r.client.Revision == a.revision {
+		a.common.applied++
+		return
+	}
+	counter := a.silent(r)
+	*counter(&a.common)++
+	static := int32(0)
+	if r.client.Delivery == v1alpha1.DeliveryStatic {
+		static = 1
+	}
+	a.common.static += static
+	spoken := map[*policy]bool{}
+	for i := range r.client.Policies {
+		said := &r.client.Policies[i]
+		policy := p.byName[said.Namespace+"/"+said.Name]
+		if policy == nil || !member[policy] || spoken[policy] || said.UID != string(policy.object.UID) || said.Generation != policy.object.Generation {
+			continue
+		}
+		spoken[policy] = true
+		moved := a.moved[policy]
+		if moved == nil {
+			moved = &tally{}
+			a.moved[policy] = moved
+		}
+		switch said.State {
+		case v1alpha1.PolicyApplied:
+			*counter(moved)--
+			moved.applied++
+			moved.static -= static
+		case v1alpha1.PolicyRejected:
+			*counter(moved)--
+			moved.rejected++
+			moved.static -= static
+			moved.rejection = firstText(moved.rejection, rejectionText(r, said))
+		}
+	}
+}
+
+// silent says as what a reader counts that has another document than it should
+// and says nothing of a policy: unknown when it is too old to tell, pending as
+// long as it is too early to expect more, then stale.
+func (a *audience) silent(r reader) func(*tally) *int32 {
+	if r.client.Revision == "" && len(r.client.Policies) == 0 && r.client.State != v1alpha1.StateFallback {
+		return func(t *tally) *int32 { return &t.unknown }
+	}
+	if a.revision == "" {
+		return func(t *tally) *int32 { return &t.pending }
+	}
+	from := a.since
+	if created := r.report.CreationTimestamp.Time; created.After(from) {
+		from = created
+	}
+	if left := from.Add(a.patience).Sub(a.now); left > 0 {
+		a.wait = sooner(a.wait, left)
+		return func(t *tally) *int32 { return &t.pending }
+	}
+	return func(t *tally) *int32 { return &t.stale }
+}
+
+// tally of one policy of the document.
+func (a *audience) tally(p *policy) tally {
+	t := a.common
+	if moved := a.moved[p]; moved != nil {
+		t.add(*moved)
+	}
+	return t
+}
+
+func rejectionText(r reader, said *v1alpha1.ReportedPolicy) string {
+	text := "pod " + r.report.Name
+	for _, part := range []string{said.Reason, said.Message} {
+		if part = plain(part); part != "" {
+			text += ": " + part
+		}
+	}
+	return text
+}
+
+// plain makes foreign text fit for a message: one line, printable, bounded.
+func plain(s string) string {
+	return strings.TrimSpace(strings.Map(func(c rune) rune {
+		if c < ' ' || c == 0x7f || c == '\u2028' || c == '\u2029' {
+			return ' '
+		}
+		return c
+	}, clip(strings.ToValidUTF8(s, ""), 256)))
+}
+
+// classify adds one reader to its class.
+func (a *audience) classify(r reader) {
+	key := classKey(r.client)
+	c := a.classes[key]
+	if c == nil {
+		c = &class{adapters: r.client.Adapters, upstreams: r.client.Upstreams}
+		a.classes[key] = c
+	}
+	c.count++
+	c.example = firstText(c.example, r.report.Name)
+}
+
+func classKey(c *v1alpha1.ReportedClient) string {
+	var b strings.Builder
+	for i := range c.Adapters {
+		adapter := &c.Adapters[i]
+		b.WriteString(adapter.Name)
+		for _, name := range slices.Sorted(maps.Keys(adapter.Capabilities)) {
+			b.WriteString("," + string(name) + "=" + string(adapter.Capabilities[name]))
+		}
+		b.WriteByte(';')
+	}
+	for i := range c.Upstreams {
+		u := &c.Upstreams[i]
+		b.WriteString("|" + u.Name + "," + u.Adapter)
+		for _, gap := range u.Unsupported {
+			b.WriteString("," + gap.Field + "=" + string(gap.Capability))
+		}
+		for _, kind := range u.DeadKinds {
+			b.WriteString("," + string(kind))
+		}
+	}
+	return b.String()
+}
