@@ -1,0 +1,158 @@
+package controllers
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+)
+
+// CacheOptions say what the manager keeps in memory: of every watched kind only
+// the objects and the fields that a plan needs, so that neither other people's
+// ConfigMaps (kubernetes-sigs/controller-runtime#1491) nor unrelated pods
+// (temporalio/temporal-worker-controller#331) cost anything to speak of. No
+// namespaces means all.
+func CacheOptions(namespaces ...string) cache.Options {
+	options := cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		// What is not watched is never cached by accident: such a read fails.
+		ReaderFailOnMissingInformer: true,
+		ByObject: map[client.Object]cache.ByObject{
+			&corev1.ConfigMap{}: {
+				Label:     labels.SelectorFromSet(managedBy()),
+				Transform: transform(summarizeDocument),
+			},
+			&corev1.Service{}: {Transform: transform(stripService)},
+			newPod(): {
+				// Finished pods do not run a client any more.
+				Field: fields.AndSelectors(
+					fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
+					fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed))),
+				Transform: transform(stripPod),
+			},
+		},
+	}
+	for _, namespace := range namespaces {
+		if options.DefaultNamespaces == nil {
+			options.DefaultNamespaces = map[string]cache.Config{}
+		}
+		options.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	return options
+}
+
+// WatchedObjects lists one object of each kind that the controllers watch.
+func WatchedObjects(reports bool) []client.Object {
+	watched := []client.Object{&storedPolicy{}, &corev1.ConfigMap{}, &corev1.Service{}}
+	if reports {
+		watched = append(watched, &storedReport{}, newPod())
+	}
+	return watched
+}
+
+func managedBy() map[string]string {
+	return map[string]string{v1alpha1.LabelManagedBy: v1alpha1.OperatorFieldManager}
+}
+
+// newPod is a Pod without spec and status.
+func newPod() *metav1.PartialObjectMetadata {
+	pod := &metav1.PartialObjectMetadata{}
+	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	return pod
+}
+
+// transform makes a cache transform of a function that changes one kind. The
+// cache also hands in tombstones of missed deletions, which stay as they are.
+func transform[T client.Object](strip func(T)) toolscache.TransformFunc {
+	return func(in any) (any, error) {
+		if object, ok := in.(T); ok {
+			object.SetManagedFields(nil)
+			strip(object)
+		}
+		return in, nil
+	}
+}
+
+// stripPod keeps what ties a report to its pod.
+func stripPod(pod *metav1.PartialObjectMetadata) {
+	pod.ObjectMeta = metav1.ObjectMeta{
+		Namespace:         pod.Namespace,
+		Name:              pod.Name,
+		UID:               pod.UID,
+		ResourceVersion:   pod.ResourceVersion,
+		DeletionTimestamp: pod.DeletionTimestamp,
+	}
+}
+
+// stripService keeps the port numbers.
+func stripService(service *corev1.Service) {
+	service.ObjectMeta = metav1.ObjectMeta{
+		Namespace:       service.Namespace,
+		Name:            service.Name,
+		UID:             service.UID,
+		ResourceVersion: service.ResourceVersion,
+	}
+	ports := make([]corev1.ServicePort, len(service.Spec.Ports))
+	for i := range service.Spec.Ports {
+		ports[i].Port = service.Spec.Ports[i].Port
+	}
+	service.Spec = corev1.ServiceSpec{Ports: ports}
+	service.Status = corev1.ServiceStatus{}
+}
+
+// The data of a document's ConfigMap as it is cached: not the document, which
+// can have half a megabyte, but what it takes to compare it and to see which
+// policies it came from.
+const (
+	summaryDigest   = "digest"
+	summaryPolicies = "policies"
+)
+
+// summarizeDocument replaces the document by its summary.
+func summarizeDocument(configMap *corev1.ConfigMap) {
+	document, ok := configMap.Data[v1alpha1.DocumentKey]
+	configMap.Data, configMap.BinaryData = nil, nil
+	if ok {
+		configMap.Data = map[string]string{
+			summaryDigest:   digest([]byte(document)),
+			summaryPolicies: strings.Join(policiesOf(document), ","),
+		}
+	}
+}
+
+func digest(data []byte) string {
+	sum := sha256.Sum256(data)
+	return hex.EncodeToString(sum[:])
+}
+
+// policiesOf returns the UIDs of the policies that a stored document says it was
+// made from, valid or not.
+func policiesOf(document string) []string {
+	var content struct {
+		Policies []struct {
+			UID string `json:"uid"`
+		} `json:"policies"`
+	}
+	if json.Unmarshal([]byte(document), &content) != nil {
+		return nil
+	}
+	var uids []string
+	for _, policy := range content.Policies {
+		if policy.UID != "" {
+			uids = append(uids, policy.UID)
+		}
+	}
+	slices.Sort(uids)
+	return slices.Compact(uids)
+}

@@ -1,0 +1,136 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/internal/plan"
+)
+
+// work is what differs between what is and what should be.
+type work struct {
+	writes    []plan.RenderedDocument
+	deletions []string
+	statuses  bool
+}
+
+func (w *work) empty() bool { return len(w.writes) == 0 && len(w.deletions) == 0 && !w.statuses }
+
+// difference compares what is stored with the plan: content, labels and
+// annotations, so that what was edited by hand is found too.
+func difference(f *facts, out plan.Output) work {
+	w := work{deletions: out.Deletions}
+	for _, document := range out.Documents {
+		if stored, ok := f.documents[document.ConfigMap]; !ok || !stored.holds(document) {
+			w.writes = append(w.writes, document)
+		}
+	}
+	for i := range out.Statuses {
+		w.statuses = w.statuses || out.Statuses[i].Changed
+	}
+	return w
+}
+
+// holds reports whether a ConfigMap is what it should be. What others added to
+// it is theirs.
+func (d storedDocument) holds(document plan.RenderedDocument) bool {
+	return d.digest == digest(document.Data) &&
+		contains(d.labels, document.Labels) &&
+		contains(d.annotations, document.Annotations)
+}
+
+func contains(all, some map[string]string) bool {
+	for key, value := range some {
+		if got, ok := all[key]; !ok || got != value {
+			return false
+		}
+	}
+	return true
+}
+
+// apply writes the documents. Each is tried, whatever became of the others.
+// failed says, by ConfigMap, what went wrong in words for a status; err joins
+// the same for the log and the retry.
+func (r *TimeoutPolicyReconciler) apply(ctx context.Context, f *facts, w work) (failed map[string]string, err error) {
+	failed = map[string]string{}
+	var errs []error
+	for _, document := range w.writes {
+		if err := r.applyDocument(ctx, f, document); err != nil {
+			failed[document.ConfigMap] = err.Error()
+			errs = append(errs, err)
+		}
+	}
+	for _, name := range w.deletions {
+		if err := r.deleteDocument(ctx, f, name); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return failed, errors.Join(errs...)
+}
+
+func (r *TimeoutPolicyReconciler) applyDocument(ctx context.Context, f *facts, document plan.RenderedDocument) error {
+	configMap := corev1apply.ConfigMap(document.ConfigMap, f.namespace).
+		WithLabels(document.Labels).
+		WithAnnotations(document.Annotations).
+		WithData(map[string]string{v1alpha1.DocumentKey: string(document.Data)})
+	err := r.Client.Apply(ctx, configMap, client.FieldOwner(v1alpha1.OperatorFieldManager), client.ForceOwnership)
+	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
+		return nil
+	}
+	if err != nil {
+		r.Metrics.applies.WithLabelValues(resultFailed).Inc()
+		return fmt.Errorf("apply the ConfigMap %s/%s: %w", f.namespace, document.ConfigMap, err)
+	}
+	result := resultUpdated
+	if _, existed := f.documents[document.ConfigMap]; !existed {
+		result = resultCreated
+	}
+	r.Metrics.applies.WithLabelValues(result).Inc()
+	drift := r.expected.drifted(f, document)
+	if drift {
+		r.Metrics.drift.Inc()
+	}
+	log.FromContext(ctx).Info("applied a document", "configMap", document.ConfigMap, "client", document.Client,
+		"revision", document.Revision, "tombstone", document.Tombstone, "driftRepaired", drift)
+	return nil
+}
+
+// deleteDocument removes a tombstone that nobody uses, if it is still the one
+// that was planned for.
+func (r *TimeoutPolicyReconciler) deleteDocument(ctx context.Context, f *facts, name string) error {
+	stored := f.documents[name]
+	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
+	err := r.Client.Delete(ctx, configMap, client.Preconditions{UID: &stored.uid, ResourceVersion: &stored.resourceVersion})
+	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		r.Metrics.applies.WithLabelValues(resultFailed).Inc()
+		return fmt.Errorf("delete the ConfigMap %s/%s: %w", f.namespace, name, err)
+	}
+	r.Metrics.applies.WithLabelValues(resultDeleted).Inc()
+	log.FromContext(ctx).Info("deleted a tombstone", "configMap", name)
+	return nil
+}
+
+// namespaceGone reports whether the namespace is being deleted or is not there
+// any more: nothing can be created in it then, and nothing needs to be
+// (tigera/operator#3791).
+func (r *TimeoutPolicyReconciler) namespaceGone(ctx context.Context, name string) (bool, error) {
+	namespace := &metav1.PartialObjectMetadata{}
+	namespace.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := r.Live.Get(ctx, client.ObjectKey{Name: name}, namespace)
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("read the namespace %s: %w", name, err)
+	}
+	return namespace.DeletionTimestamp != nil, nil
+}

@@ -1,0 +1,84 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"k8s.io/client-go/tools/events"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/timeout-operator/timeout-operator/internal/plan"
+)
+
+// TimeoutPolicyReconciler keeps the documents of a namespace and the status of
+// its policies as package plan says they should be. Its fields are set before
+// the first reconcile and not changed afterwards; reconciles of different
+// namespaces may run at the same time.
+type TimeoutPolicyReconciler struct {
+	// Client reads from the cache of [CacheOptions] and writes.
+	Client client.Client
+	// Live reads single objects from the API server itself, before a write.
+	Live client.Reader
+	// Recorder emits events.
+	Recorder events.EventRecorder
+	// Metrics of the operator.
+	Metrics *Metrics
+	// Options of the planner.
+	Options plan.Options
+	// Namespaces that are watched; none means all.
+	Namespaces []string
+	// Now is the clock.
+	Now func() time.Time
+
+	expected expectations
+}
+
+// Reconcile brings one namespace up to date. The request has no name.
+func (r *TimeoutPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	facts, err := r.gather(ctx, req.Namespace)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	out, err := r.plan(ctx, facts)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	todo := difference(facts, out)
+	if !todo.empty() {
+		if gone, err := r.namespaceGone(ctx, req.Namespace); gone || err != nil {
+			return ctrl.Result{}, err
+		}
+	}
+	kept, err := r.keepWithdrawn(ctx, facts, &todo)
+	if err != nil {
+		return ctrl.Result{}, err
+	}
+	failed, applyErr := r.apply(ctx, facts, todo)
+	if len(failed) > 0 {
+		out = out.WithFailures(failed)
+	}
+	if len(kept.why) > 0 {
+		out = out.WithPending(kept.why)
+	}
+	statusErr := r.writeStatuses(ctx, facts, out)
+	r.expected.set(facts, out, failed, kept.why)
+	r.Metrics.observe(facts, out)
+	return ctrl.Result{RequeueAfter: requeueAfter(facts, out, kept)}, errors.Join(applyErr, statusErr)
+}
+
+// foreignRetry is how soon to look again at a ConfigMap that is somebody
+// else's: such a one is not watched.
+const foreignRetry = time.Minute
+
+// requeueAfter is when to look again though nothing happens; 0 means never.
+func requeueAfter(f *facts, out plan.Output, k kept) time.Duration {
+	soonest := out.RequeueAfter
+	for _, after := range []time.Duration{k.retry, f.retryForeign()} {
+		if after > 0 && (soonest == 0 || after < soonest) {
+			soonest = after
+		}
+	}
+	return soonest
+}
