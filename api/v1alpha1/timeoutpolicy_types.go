@@ -98,10 +98,16 @@ const (
 	UnsupportedReject OnUnsupported = "Reject"
 )
 
+// Rules about limits inside limits stand three times: Timeouts and Backoff judge
+// what one level says, Upstream judges a route with what it inherits from its
+// upstream, TimeoutPolicySpec judges both with what they inherit from defaults.
+// Each row of those two is [a, b, b's own, …]: a of one level must fit into b of
+// the other, unless b's own level, or one between, sets b itself. All loops run
+// over fields with a bound, and no string is computed, so that the cost estimate
+// of the API server stays small.
+
 // TimeoutPolicySpec is what clients shall do.
 //
-// +kubebuilder:validation:XValidation:rule=`self.upstreams.all(u, !has(u.hosts) || self.upstreams.all(v, u.name == v.name || !has(v.hosts) || size(u.hosts + v.hosts) == size(u.hosts) + size(v.hosts)))`,fieldPath=".upstreams",message="a host belongs to one upstream of a policy: leave it in one hosts list"
-// +kubebuilder:validation:XValidation:rule=`self.upstreams.all(u, !has(u.service) || self.upstreams.all(v, u.name == v.name || !has(v.service) || u.service.name != v.service.name || has(u.service.__namespace__) != has(v.service.__namespace__) || (has(u.service.__namespace__) && u.service.__namespace__ != v.service.__namespace__) || has(u.service.port) != has(v.service.port) || (has(u.service.port) && u.service.port != v.service.port)))`,fieldPath=".upstreams",message="a service belongs to one upstream of a policy: leave it in one"
 // +kubebuilder:validation:XValidation:rule=`!has(self.defaults) || !self.upstreams.exists(u, [[u.?timeouts.?attempt, self.defaults.?timeouts.?total, u.?timeouts.?total], [self.defaults.?timeouts.?attempt, u.?timeouts.?total, u.?timeouts.?attempt], [u.?timeouts.?connect, self.defaults.?timeouts.?attempt, u.?timeouts.?attempt], [self.defaults.?timeouts.?connect, u.?timeouts.?attempt, u.?timeouts.?connect], [u.?timeouts.?responseHeader, self.defaults.?timeouts.?attempt, u.?timeouts.?attempt], [self.defaults.?timeouts.?responseHeader, u.?timeouts.?attempt, u.?timeouts.?responseHeader], [u.?retry.?backoff.?initial, self.defaults.?retry.?backoff.?max, u.?retry.?backoff.?max], [self.defaults.?retry.?backoff.?initial, u.?retry.?backoff.?max, u.?retry.?backoff.?initial]].exists(p, p[0].hasValue() && p[1].hasValue() && !p[2].hasValue() && duration(p[1].value()) > duration('0s') && duration(p[0].value()) > duration(p[1].value())))`,fieldPath=".upstreams",message="in an upstream, together with what it inherits from defaults, attempt must not be longer than total, connect and responseHeader not longer than attempt, backoff.initial not longer than backoff.max: set the inherited one here too (\"0s\" for no limit)"
 // +kubebuilder:validation:XValidation:rule=`!has(self.defaults) || !self.upstreams.exists(u, has(u.routes) && u.routes.exists(r, [[r.?timeouts.?attempt, self.defaults.?timeouts.?total, r.?timeouts.?total, u.?timeouts.?total], [self.defaults.?timeouts.?attempt, r.?timeouts.?total, r.?timeouts.?attempt, u.?timeouts.?attempt], [r.?timeouts.?connect, self.defaults.?timeouts.?attempt, r.?timeouts.?attempt, u.?timeouts.?attempt], [self.defaults.?timeouts.?connect, r.?timeouts.?attempt, r.?timeouts.?connect, u.?timeouts.?connect], [r.?timeouts.?responseHeader, self.defaults.?timeouts.?attempt, r.?timeouts.?attempt, u.?timeouts.?attempt], [self.defaults.?timeouts.?responseHeader, r.?timeouts.?attempt, r.?timeouts.?responseHeader, u.?timeouts.?responseHeader], [r.?retry.?backoff.?initial, self.defaults.?retry.?backoff.?max, r.?retry.?backoff.?max, u.?retry.?backoff.?max], [self.defaults.?retry.?backoff.?initial, r.?retry.?backoff.?max, r.?retry.?backoff.?initial, u.?retry.?backoff.?initial]].exists(p, p[0].hasValue() && p[1].hasValue() && !p[2].hasValue() && !p[3].hasValue() && duration(p[1].value()) > duration('0s') && duration(p[0].value()) > duration(p[1].value()))))`,fieldPath=".upstreams",message="in a route, together with what it inherits from defaults, attempt must not be longer than total, connect and responseHeader not longer than attempt, backoff.initial not longer than backoff.max: set the inherited one here too (\"0s\" for no limit)"
 type TimeoutPolicySpec struct {
@@ -147,6 +153,8 @@ type TimeoutPolicySpec struct {
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule=`self.all(u, !has(u.hosts) || self.all(v, u.name == v.name || !has(v.hosts) || size(u.hosts + v.hosts) == size(u.hosts) + size(v.hosts)))`,message="a host belongs to one upstream of a policy: leave it in one hosts list"
+	// +kubebuilder:validation:XValidation:rule=`self.all(u, !has(u.service) || self.all(v, u.name == v.name || !has(v.service) || u.service.name != v.service.name || has(u.service.__namespace__) != has(v.service.__namespace__) || (has(u.service.__namespace__) && u.service.__namespace__ != v.service.__namespace__) || has(u.service.port) != has(v.service.port) || (has(u.service.port) && u.service.port != v.service.port)))`,message="a service belongs to one upstream of a policy: leave it in one"
 	Upstreams []Upstream `json:"upstreams"`
 }
 

@@ -9,6 +9,13 @@ import (
 // TimeoutPolicySpecApplyConfiguration represents a declarative configuration of the TimeoutPolicySpec type for use
 // with apply.
 //
+// Rules about limits inside limits stand three times: Timeouts and Backoff judge
+// what one level says, Upstream judges a route with what it inherits from its
+// upstream, TimeoutPolicySpec judges both with what they inherit from defaults.
+// Each row of those two is [a, b, b's own, …]: a of one level must fit into b of
+// the other, unless b's own level, or one between, sets b itself. All loops run
+// over fields with a bound, and no string is computed, so that the cost estimate
+// of the API server stays small.
 // TimeoutPolicySpec is what clients shall do.
 type TimeoutPolicySpecApplyConfiguration struct {
 	// Clients this policy is for, by the name that a workload gives its client,
