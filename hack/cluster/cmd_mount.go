@@ -30,9 +30,9 @@ func runMount(ctx context.Context, args []string, t terminal) error {
 // cutBin takes --bin out of the arguments.
 func cutBin(args []string) (bin string, others []string, err error) {
 	for i := 0; i < len(args); i++ {
-		name, value, given := strings.Cut(strings.TrimPrefix(args[i], "-"), "=")
+		name, value, given := strings.Cut(args[i], "=")
 		switch {
-		case args[i] == name || strings.TrimPrefix(name, "-") != "bin":
+		case name != "-bin" && name != "--bin":
 			others = append(others, args[i])
 		case given:
 			bin = value

@@ -249,6 +249,10 @@ func (cp *ControlPlane) Dir() string { return cp.state.dir }
 func (cp *ControlPlane) Close() error {
 	var errs []error
 	for _, c := range slices.Backward(cp.options.components()) {
+		if !cp.Running(Etcd) { // without it the others cannot end in good order, and would be waited for in vain
+			cp.Kill(c)
+			continue
+		}
 		errs = append(errs, cp.Stop(context.Background(), c))
 	}
 	cp.lifecycle.Lock()

@@ -30,7 +30,7 @@ func claimState(dir string) (*state, error) {
 	if err := os.MkdirAll(filepath.Join(dir, "logs"), 0o700); err != nil {
 		return nil, fmt.Errorf("make the state folder: %w; name another one with --dir", err)
 	}
-	lock, err := tryLock(dir)
+	lock, err := tryLock(dir, os.O_CREATE)
 	if errors.Is(err, syscall.EWOULDBLOCK) {
 		return nil, fmt.Errorf("the state folder %s is used by another control plane: stop that one, or name another folder with --dir", dir)
 	}
@@ -55,7 +55,7 @@ func temporaryState() (_ *state, err error) {
 	if err := os.Mkdir(filepath.Join(unnamed, "logs"), 0o700); err != nil {
 		return nil, err
 	}
-	lock, err := tryLock(unnamed)
+	lock, err := tryLock(unnamed, os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}
@@ -78,15 +78,15 @@ func sweep() {
 		if err != nil || !info.IsDir() || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Getuid()) {
 			continue
 		}
-		if lock, err := tryLock(dir); err == nil {
+		if lock, err := tryLock(dir, 0); err == nil { // 0: no lock file appears in a folder that its owner is deleting
 			_ = os.RemoveAll(dir) // best effort: the next start tries again
 			lock.Close()
 		}
 	}
 }
 
-func tryLock(dir string) (*os.File, error) {
-	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_CREATE|os.O_RDWR, 0o600)
+func tryLock(dir string, create int) (*os.File, error) {
+	file, err := os.OpenFile(filepath.Join(dir, lockName), os.O_RDWR|create, 0o600)
 	if err != nil {
 		return nil, err
 	}

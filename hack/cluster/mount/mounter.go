@@ -109,6 +109,7 @@ func (m Mounter) informer(v Volume, changes chan<- struct{}) cache.SharedIndexIn
 		UpdateFunc: func(any, any) { changed() },
 		DeleteFunc: func(any) { changed() },
 	})
+	// The handler hears of refusals (no rights, no such server at the start), not of a connection that is lost later.
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		if ctx.Err() == nil {
 			m.Log.Warn("watch ended, will reconnect", "configMap", m.Namespace+"/"+v.ConfigMap, "error", err)
