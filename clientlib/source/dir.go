@@ -95,12 +95,8 @@ func (f *files) Run(ctx context.Context, sink func(Update)) error {
 	if f.path == "" {
 		return errors.New("the path of the source is empty: name the directory or the file with the document")
 	}
-	hints := f.hub.subscribe()
-	defer hints.close()
-	r := run{files: f, hints: hints}
-	for _, l := range f.layouts {
-		r.slots = append(r.slots, &slot{place: l.place, passTombstone: l.passTombstone})
-	}
+	r := f.newRun()
+	defer r.hints.close()
 	for {
 		u := r.look()
 		if !r.told || !sameState(u, r.last) {
@@ -122,6 +118,14 @@ type run struct {
 	last  Update
 }
 
+func (f *files) newRun() *run {
+	r := &run{files: f, hints: f.hub.subscribe()}
+	for _, l := range f.layouts {
+		r.slots = append(r.slots, &slot{place: l.place, passTombstone: l.passTombstone, mounts: f.mounts})
+	}
+	return r
+}
+
 // look renews the watches, then reads all places: a change after the watch
 // makes an event, a change before it is read.
 func (r *run) look() Update {
@@ -135,7 +139,7 @@ func (r *run) look() Update {
 	inForce, faulty := resolve(r.slots)
 	if inForce != nil {
 		u.Document, u.Raw, u.Origin = inForce.doc, inForce.raw, inForce.place.path()
-		if !inForce.atomic && isFixedMount(r.mounts, inForce.place) {
+		if inForce.fixed {
 			u.Delivery, u.Reason = DeliveryStatic, ReasonSubPathMount
 		}
 	}

@@ -12,11 +12,12 @@ type slot struct {
 	place place
 	// passTombstone says that a tombstone here leaves the say to the next slot.
 	passTombstone bool
+	mounts        func() ([]byte, error)
 
 	doc    *document.Document // last good; nil if there never was one
 	raw    []byte             // the text of doc
 	digest [sha256.Size]byte  // of raw; set only once raw was parsed
-	atomic bool               // the place was a volume with atomic updates then
+	fixed  bool               // doc lies where nothing ever changes
 
 	fault *Error // what is wrong now, nil if nothing is
 }
@@ -31,7 +32,7 @@ func (s *slot) look() {
 	digest := sha256.Sum256(data)
 	switch {
 	case s.doc != nil && digest == s.digest:
-		s.fault, s.atomic = nil, atomic
+		s.fault = nil
 		return
 	case s.fault != nil && digest == s.fault.content:
 		return
@@ -41,7 +42,8 @@ func (s *slot) look() {
 		s.fault = s.place.contentFault(err, digest)
 		return
 	}
-	s.doc, s.raw, s.digest, s.atomic, s.fault = doc, data, digest, atomic, nil
+	s.doc, s.raw, s.digest, s.fault = doc, data, digest, nil
+	s.fixed = !atomic && isFixedMount(s.mounts, s.place)
 }
 
 // absent reports whether there is nothing in the place, as opposed to something
