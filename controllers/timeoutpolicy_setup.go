@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -90,6 +91,12 @@ func (r *TimeoutPolicyReconciler) watch(mgr ctrl.Manager, options Options) error
 			EnableWarmup: new(true),
 			// A manager may be built several times in the life of a process.
 			SkipNameValidation: new(true),
+			LogConstructor: func(request *reconcile.Request) logr.Logger {
+				if request == nil {
+					return mgr.GetLogger()
+				}
+				return mgr.GetLogger().WithValues("namespace", request.Namespace)
+			},
 		}).
 		Watches(&storedPolicy{}, policyEvents(debounce)).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ownNamespace)).
