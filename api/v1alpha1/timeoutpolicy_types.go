@@ -210,7 +210,7 @@ type Upstream struct {
 // +kubebuilder:validation:MinLength=1
 // +kubebuilder:validation:MaxLength=262
 // +kubebuilder:validation:XValidation:rule=`self.startsWith('[') ? self.matches('^[[](([0-9A-Fa-f]{1,4}:){7}[0-9A-Fa-f]{1,4}|([0-9A-Fa-f]{1,4}(:[0-9A-Fa-f]{1,4})*)?::([0-9A-Fa-f]{1,4}(:[0-9A-Fa-f]{1,4})*)?)[]](:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$') && (!self.contains('::') || size(self.find('^[^]]*').findAll('[0-9A-Fa-f]+')) <= 7) : self.matches('^([*][.])?([A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?[.])*[A-Za-z0-9_]([-A-Za-z0-9_]{0,61}[A-Za-z0-9_])?[.]?(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?$')`,message="this is no host pattern: write a DNS name (\"orders.example.com\"), a wildcard alone in the leftmost label (\"*.example.com\"), an IPv4 address or a bracketed IPv6 address, each with or without a port from 1 to 65535, without scheme and path"
-// +kubebuilder:validation:XValidation:rule=`!self.matches('^[*][.]((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])([.]|:|$)')`,message="an address cannot have a wildcard: list the addresses, or write a DNS name"
+// +kubebuilder:validation:XValidation:rule=`!self.matches('^[*][.]((25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])[.]?(:|$)')`,message="an address cannot have a wildcard: list the addresses, or write a DNS name"
 // +kubebuilder:validation:XValidation:rule=`self.startsWith('[') || size(self.find('^[^:]*').replace('*.', "")) - (self.find('^[^:]*').endsWith('.') ? 1 : 0) <= 253`,message="a DNS name has at most 253 characters: shorten it"
 type HostPattern string
 
