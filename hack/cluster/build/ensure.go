@@ -42,6 +42,9 @@ func Ensure(ctx context.Context, o Options, names ...string) (Result, error) {
 	for name, path := range paths {
 		fmt.Fprintf(o.Log, "%s: taken from KUBEBUILDER_ASSETS (%s)\n", name, path)
 	}
+	if o.Assets != "" && !sameFolder(o.Assets, o.Bin) && len(missing) > 0 {
+		fmt.Fprintf(o.Log, "not in KUBEBUILDER_ASSETS (%s): %s\n", o.Assets, list(missing))
+	}
 	if len(missing) > 0 {
 		if err := o.build(ctx, missing); err != nil {
 			return Result{}, err

@@ -91,6 +91,9 @@ func TestEnsurePrefersAssetsAndBuildsWhatTheyLack(t *testing.T) {
 		t.Errorf("the log does not say where etcd came from: %s", &log)
 	}
 	result := ensure(t, f, build.Etcd, build.Kubectl)
+	if !strings.Contains(log.String(), "not in KUBEBUILDER_ASSETS ("+f.o.Assets+"): kubectl\n") {
+		t.Errorf("the log does not say that kubectl has to be built: %s", &log)
+	}
 	if got, want := f.builds(), []string{"kubectl"}; !slices.Equal(got, want) {
 		t.Errorf("built %v, want %v", got, want)
 	}

@@ -32,7 +32,8 @@ type process struct {
 }
 
 // spawner starts processes from one thread that lives as long as the spawner: the kernel ends a child when the thread
-// that started it ends (PR_SET_PDEATHSIG), and the Go runtime may end any thread but this one.
+// that started it ends (PR_SET_PDEATHSIG), and the Go runtime may end any thread but one that is held like this. To
+// close the spawner is no way to end the children: a process's first thread stays when its goroutine ends.
 type spawner struct {
 	requests chan func()
 	closed   chan struct{}
@@ -41,7 +42,7 @@ type spawner struct {
 func newSpawner() *spawner {
 	s := &spawner{requests: make(chan func()), closed: make(chan struct{})}
 	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends with this goroutine
+		runtime.LockOSThread()
 		defer close(s.closed)
 		for request := range s.requests {
 			request()
@@ -69,7 +70,7 @@ func (s *spawner) spawn(binary string, args []string, dir, log string) (*process
 	return p, nil
 }
 
-// close ends the thread, and with it whatever it started that still runs.
+// close ends the spawner; whatever it started must have ended.
 func (s *spawner) close() {
 	close(s.requests)
 	<-s.closed

@@ -17,8 +17,10 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// retryAfter is how long a volume waits that could not be written, on a full disk for example.
-const retryAfter = time.Second
+const (
+	retryAfter    = time.Second     // for a volume that could not be written, on a full disk for example
+	complainAfter = 5 * time.Second // about an API server that does not answer at the start
+)
 
 // Mounter keeps the volumes of one imagined pod up to date.
 type Mounter struct {
@@ -68,8 +70,8 @@ func (m Mounter) keep(ctx context.Context, v Volume, projected func()) {
 	watching.Go(func() { informer.RunWithContext(ctx) })
 	defer watching.Wait()
 	defer projected()
-	if !cache.WaitForCacheSync(ctx.Done(), informer.HasSynced) {
-		return // ctx ended
+	if !m.answered(ctx, v, informer.HasSynced) {
+		return
 	}
 	for {
 		if err := m.project(v, informer.GetStore()); err != nil {
@@ -91,6 +93,23 @@ func (m Mounter) keep(ctx context.Context, v Volume, projected func()) {
 	}
 }
 
+// answered waits for the first answer of the API server about the ConfigMap, "there is none" included, and says so when
+// it takes long: the informer tries a server that refuses connections again and again without a word. false: ctx ended.
+func (m Mounter) answered(ctx context.Context, v Volume, synced cache.InformerSynced) bool {
+	for ctx.Err() == nil {
+		patience, cancel := context.WithTimeout(ctx, complainAfter)
+		done := cache.WaitForCacheSync(patience.Done(), synced)
+		cancel()
+		if done {
+			return true
+		}
+		if ctx.Err() == nil {
+			m.Log.Warn("not mounted yet, will go on trying", "configMap", m.Namespace+"/"+v.ConfigMap)
+		}
+	}
+	return false
+}
+
 // informer returns a watch on the one ConfigMap, as the kubelet keeps one, which leaves a mark in changes whenever it
 // has changed.
 func (m Mounter) informer(v Volume, changes chan<- struct{}) cache.SharedIndexInformer {
@@ -109,10 +128,10 @@ func (m Mounter) informer(v Volume, changes chan<- struct{}) cache.SharedIndexIn
 		UpdateFunc: func(any, any) { changed() },
 		DeleteFunc: func(any) { changed() },
 	})
-	// The handler hears of refusals (no rights, no such server at the start), not of a connection that is lost later.
+	// It hears of what the server refuses, such as for lack of rights; a lost connection is simply tried again.
 	_ = informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		if ctx.Err() == nil {
-			m.Log.Warn("watch ended, will reconnect", "configMap", m.Namespace+"/"+v.ConfigMap, "error", err)
+			m.Log.Warn("watch failed, will go on trying", "configMap", m.Namespace+"/"+v.ConfigMap, "error", err)
 		}
 	})
 	return informer
