@@ -53,12 +53,8 @@ func readDocument(s *readState, root any) *Document {
 	d := &Document{Schema: Schema, Revision: o.text("revision")}
 	d.Namespace, d.Client = o.text("namespace"), o.text("client")
 	d.Tombstone = o.boolean("tombstone")
-	o.list("policies", func(path string, raw any) {
-		d.Policies = append(d.Policies, readPolicyRef(s, path, raw))
-	})
-	o.list("upstreams", func(path string, raw any) {
-		d.Upstreams = append(d.Upstreams, readUpstream(s, path, raw))
-	})
+	d.Policies = readList(o, "policies", func(path string, raw any) PolicyRef { return readPolicyRef(s, path, raw) })
+	d.Upstreams = readList(o, "upstreams", func(path string, raw any) Upstream { return readUpstream(s, path, raw) })
 	o.done()
 	return d
 }
@@ -83,9 +79,7 @@ func readUpstream(s *readState, path string, raw any) Upstream {
 		Rules:         readRules(o),
 		Provenance:    readProvenance(o),
 	}
-	o.list("routes", func(path string, raw any) {
-		u.Routes = append(u.Routes, readRoute(s, path, raw))
-	})
+	u.Routes = readList(o, "routes", func(path string, raw any) Route { return readRoute(s, path, raw) })
 	o.done()
 	return u
 }
@@ -105,7 +99,7 @@ func readRoute(s *readState, path string, raw any) Route {
 	return r
 }
 
-func readProvenance(o object) map[string]string {
+func readProvenance(o *object) map[string]string {
 	p, ok := o.child("provenance")
 	if !ok {
 		return nil
@@ -117,7 +111,7 @@ func readProvenance(o object) map[string]string {
 	return provenance
 }
 
-func readRules(o object) Rules {
+func readRules(o *object) Rules {
 	return Rules{
 		Timeouts:       readTimeouts(o),
 		Retry:          readRetry(o),
@@ -126,7 +120,7 @@ func readRules(o object) Rules {
 	}
 }
 
-func readTimeouts(o object) *Timeouts {
+func readTimeouts(o *object) *Timeouts {
 	t, ok := o.child("timeouts")
 	if !ok {
 		return nil
@@ -142,7 +136,7 @@ func readTimeouts(o object) *Timeouts {
 	}
 }
 
-func readRetry(o object) *Retry {
+func readRetry(o *object) *Retry {
 	r, ok := o.child("retry")
 	if !ok {
 		return nil
@@ -177,7 +171,7 @@ func readRetry(o object) *Retry {
 	return retry
 }
 
-func readDeadline(o object) *Deadline {
+func readDeadline(o *object) *Deadline {
 	d, ok := o.child("deadline")
 	if !ok {
 		return nil
@@ -190,7 +184,7 @@ func readDeadline(o object) *Deadline {
 	}
 }
 
-func readCircuitBreaker(o object) *CircuitBreaker {
+func readCircuitBreaker(o *object) *CircuitBreaker {
 	c, ok := o.child("circuitBreaker")
 	if !ok {
 		return nil

@@ -192,11 +192,11 @@ func joinPath(path, name string) string {
 
 // object reads the fields of one JSON object by name. The first error wins and
 // makes all later reads return zero values, so that a reader is a plain list
-// of fields.
+// of fields. Each field is read once.
 type object struct {
 	path   string
 	fields map[string]any
-	read   map[string]bool
+	read   []string // names that are there and were read
 	state  *readState
 }
 
@@ -211,31 +211,37 @@ func (s *readState) fail(path, format string, args ...any) {
 	}
 }
 
-func (s *readState) object(path string, raw any) object {
+func (s *readState) object(path string, raw any) *object {
 	fields, ok := raw.(map[string]any)
 	if !ok {
 		s.fail(path, "is %s, it must be an object", describe(raw))
 	}
-	return object{path: path, fields: fields, read: map[string]bool{}, state: s}
+	return &object{path: path, fields: fields, state: s}
 }
 
-func (o object) get(name string) (any, string, bool) {
-	o.read[name] = true
+func (o *object) get(name string) (any, string, bool) {
 	raw, ok := o.fields[name]
+	if !ok || o.state.err != nil {
+		return nil, "", false
+	}
+	o.read = append(o.read, name)
 	// JSON null is the same as absent, in every field.
-	return raw, joinPath(o.path, name), ok && raw != nil && o.state.err == nil
+	return raw, joinPath(o.path, name), raw != nil
 }
 
 // done notes which fields nobody asked for.
-func (o object) done() {
+func (o *object) done() {
+	if o.state.err != nil || len(o.read) == len(o.fields) {
+		return
+	}
 	for name := range o.fields {
-		if !o.read[name] {
+		if !slices.Contains(o.read, name) {
 			o.state.unknown = append(o.state.unknown, joinPath(o.path, name))
 		}
 	}
 }
 
-func (o object) text(name string) string {
+func (o *object) text(name string) string {
 	raw, path, ok := o.get(name)
 	if !ok {
 		return ""
@@ -247,7 +253,7 @@ func (o object) text(name string) string {
 	return s
 }
 
-func (o object) boolean(name string) bool {
+func (o *object) boolean(name string) bool {
 	raw, path, ok := o.get(name)
 	if !ok {
 		return false
@@ -259,7 +265,7 @@ func (o object) boolean(name string) bool {
 	return b
 }
 
-func (o object) integer(name string) *int64 {
+func (o *object) integer(name string) *int64 {
 	raw, path, ok := o.get(name)
 	if !ok {
 		return nil
@@ -281,7 +287,7 @@ func integerAt(s *readState, path string, raw any) *int64 {
 	return &n
 }
 
-func (o object) smallInteger(name string) *int {
+func (o *object) smallInteger(name string) *int {
 	n := o.integer(name)
 	if n == nil {
 		return nil
@@ -294,7 +300,7 @@ func (o object) smallInteger(name string) *int {
 	return &small
 }
 
-func (o object) duration(name string) *Duration {
+func (o *object) duration(name string) *Duration {
 	raw, path, ok := o.get(name)
 	if !ok {
 		return nil
@@ -312,56 +318,54 @@ func (o object) duration(name string) *Duration {
 	return &d
 }
 
-// list calls each for every item; it reports whether the field is there.
-func (o object) list(name string, each func(path string, raw any)) bool {
+// readList reads every item of a list: nil when the field is absent, a list,
+// possibly empty, when it is there.
+func readList[T any](o *object, name string, read func(path string, raw any) T) []T {
 	raw, path, ok := o.get(name)
 	if !ok {
-		return false
+		return nil
 	}
 	items, ok := raw.([]any)
 	if !ok {
 		o.state.fail(path, "is %s, it must be a list", describe(raw))
-		return false
+		return nil
 	}
+	list := make([]T, 0, len(items))
 	for i, item := range items {
-		each(path+"["+strconv.Itoa(i)+"]", item)
+		if o.state.err != nil {
+			return nil
+		}
+		list = append(list, read(path+"["+strconv.Itoa(i)+"]", item))
 	}
-	return true
+	return list
 }
 
-// texts returns nil when the field is absent, and a list, possibly empty, when
-// it is there.
-func (o object) texts(name string) []string {
-	texts := []string{}
-	if !o.list(name, func(path string, raw any) {
+func (o *object) texts(name string) []string {
+	return readList(o, name, func(path string, raw any) string {
 		s, ok := raw.(string)
 		if !ok {
 			o.state.fail(path, "is %s, it must be a string", describe(raw))
 		}
-		texts = append(texts, s)
-	}) {
-		return nil
-	}
-	return texts
+		return s
+	})
 }
 
-func (o object) integers(name string) []int {
-	numbers := []int{}
-	if !o.list(name, func(path string, raw any) {
-		if n := integerAt(o.state, path, raw); n != nil {
-			numbers = append(numbers, int(max(min(*n, 1<<31-1), -1<<31)))
+func (o *object) integers(name string) []int {
+	return readList(o, name, func(path string, raw any) int {
+		n := integerAt(o.state, path, raw)
+		if n == nil {
+			return 0
 		}
-	}) {
-		return nil
-	}
-	return numbers
+		// What is beyond is out of every range all the same.
+		return int(max(min(*n, 1<<31-1), -1<<31))
+	})
 }
 
 // child reads a nested object; false when it is absent.
-func (o object) child(name string) (object, bool) {
+func (o *object) child(name string) (*object, bool) {
 	raw, path, ok := o.get(name)
 	if !ok {
-		return object{}, false
+		return nil, false
 	}
 	return o.state.object(path, raw), true
 }
