@@ -113,14 +113,19 @@ func stripService(service *corev1.Service) {
 
 // The data of a document's ConfigMap as it is cached: not the document, which
 // can have half a megabyte, but what it takes to compare it and to see which
-// policies it came from.
+// policies it came from. The API server accepts no key with a slash, so a summary
+// is never taken for what is stored.
 const (
-	summaryDigest   = "digest"
-	summaryPolicies = "policies"
+	summaryDigest   = "summary/digest"
+	summaryPolicies = "summary/policies"
 )
 
-// summarizeDocument replaces the document by its summary.
+// summarizeDocument replaces the document by its summary. The cache may call it
+// twice for one object.
 func summarizeDocument(configMap *corev1.ConfigMap) {
+	if _, done := configMap.Data[summaryDigest]; done {
+		return
+	}
 	document, ok := configMap.Data[v1alpha1.DocumentKey]
 	configMap.Data, configMap.BinaryData = nil, nil
 	if ok {
@@ -136,23 +141,21 @@ func digest(data []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// policiesOf returns the UIDs of the policies that a stored document says it was
-// made from, valid or not.
+// policiesOf returns the names of the policies that a stored document says it
+// was made from, valid or not.
 func policiesOf(document string) []string {
 	var content struct {
 		Policies []struct {
-			UID string `json:"uid"`
+			Name string `json:"name"`
 		} `json:"policies"`
 	}
 	if json.Unmarshal([]byte(document), &content) != nil {
 		return nil
 	}
-	var uids []string
+	var names []string
 	for _, policy := range content.Policies {
-		if policy.UID != "" {
-			uids = append(uids, policy.UID)
-		}
+		names = append(names, policy.Name)
 	}
-	slices.Sort(uids)
-	return slices.Compact(uids)
+	slices.Sort(names)
+	return slices.Compact(names)
 }

@@ -35,9 +35,18 @@ type TimeoutPolicyReconciler struct {
 	expected expectations
 }
 
-// Reconcile brings one namespace up to date. The request has no name.
+// Reconcile brings one namespace up to date. The request has no name. What the
+// end of the process cut short is no error.
 func (r *TimeoutPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
-	facts, err := r.gather(ctx, req.Namespace)
+	result, err := r.reconcile(ctx, req.Namespace)
+	if errors.Is(ctx.Err(), context.Canceled) {
+		return ctrl.Result{}, nil
+	}
+	return result, err
+}
+
+func (r *TimeoutPolicyReconciler) reconcile(ctx context.Context, namespace string) (ctrl.Result, error) {
+	facts, err := r.gather(ctx, namespace)
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -47,7 +56,7 @@ func (r *TimeoutPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Reques
 	}
 	todo := difference(facts, out)
 	if !todo.empty() {
-		if gone, err := r.namespaceGone(ctx, req.Namespace); gone || err != nil {
+		if gone, err := r.namespaceGone(ctx, namespace); gone || err != nil {
 			return ctrl.Result{}, err
 		}
 	}

@@ -41,7 +41,7 @@ type storedDocument struct {
 	labels, annotations map[string]string
 	// digest of the document; empty when the key is missing.
 	digest string
-	// policies are the UIDs of those that the document was made from.
+	// policies are the names of those that the document was made from.
 	policies []string
 	// foreign says that the ConfigMap is not the operator's.
 	foreign bool

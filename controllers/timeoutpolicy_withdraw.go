@@ -64,9 +64,10 @@ func (r *TimeoutPolicyReconciler) keepWithdrawn(ctx context.Context, f *facts, w
 }
 
 // withdraws reports whether a stored document came from a policy that is gone.
+// One that was made anew under its name is there.
 func (f *facts) withdraws(stored storedDocument) bool {
-	return slices.ContainsFunc(stored.policies, func(uid string) bool {
-		return !slices.ContainsFunc(f.policies, func(p v1alpha1.TimeoutPolicy) bool { return string(p.UID) == uid })
+	return slices.ContainsFunc(stored.policies, func(name string) bool {
+		return !slices.ContainsFunc(f.policies, func(p v1alpha1.TimeoutPolicy) bool { return p.Name == name })
 	})
 }
 

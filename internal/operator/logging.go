@@ -2,6 +2,7 @@ package operator
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -16,8 +17,8 @@ const (
 )
 
 // NewLogger returns a logger that writes lines of a format, from a level on. It
-// leaves out what libraries repeat: the same warning or error is written once a
-// minute at most, so that an API server that is away for an hour does not fill
+// leaves out what libraries repeat: a line about the same error is written once
+// a minute at most, so that an API server that is away for an hour does not fill
 // the log. now is the clock.
 func NewLogger(w io.Writer, format string, level slog.Level, now func() time.Time) (*slog.Logger, error) {
 	options := &slog.HandlerOptions{Level: level}
@@ -35,17 +36,21 @@ func NewLogger(w io.Writer, format string, level slog.Level, now func() time.Tim
 
 const repeatAfter = time.Minute
 
-// onceHandler drops warnings and errors that say what was said within the last
-// minute. It goes by the message and the error, not by the other attributes:
-// those often carry an id that makes each line a new one.
+// onceHandler drops lines about an error that was told within the last minute,
+// and those that only say that the process is ending. It goes by the message and
+// the error, not by the other attributes: those often carry an id that makes
+// each line a new one.
 type onceHandler struct {
 	slog.Handler
 	seen *seen
 }
 
 func (h *onceHandler) Handle(ctx context.Context, record slog.Record) error {
-	if record.Level >= slog.LevelWarn && !h.seen.first(signature(record)) {
-		return nil
+	if record.Level >= slog.LevelWarn {
+		err := errorOf(record)
+		if errors.Is(err, context.Canceled) || err != nil && !h.seen.first(record.Message+"\x00"+err.Error()) {
+			return nil
+		}
 	}
 	return h.Handler.Handle(ctx, record)
 }
@@ -58,16 +63,15 @@ func (h *onceHandler) WithGroup(name string) slog.Handler {
 	return &onceHandler{Handler: h.Handler.WithGroup(name), seen: h.seen}
 }
 
-func signature(record slog.Record) string {
-	text := record.Message
+// errorOf returns the error that a record carries, or nil.
+func errorOf(record slog.Record) (found error) {
 	record.Attrs(func(attr slog.Attr) bool {
-		if attr.Key == "err" || attr.Key == "error" {
-			text += "\x00" + attr.Value.String()
-			return false
+		if err, ok := attr.Value.Any().(error); ok {
+			found = err
 		}
-		return true
+		return found == nil
 	})
-	return text
+	return found
 }
 
 // seen remembers when a line was written last.
