@@ -1,0 +1,191 @@
+package clientlib
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/capability"
+	"github.com/timeout-operator/timeout-operator/clientlib/clock"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/source"
+)
+
+// Client holds the policy of one named client of this process and keeps it up
+// to date. It is safe for concurrent use. Its calls go on after Close, under
+// the policy that was in force then.
+type Client struct {
+	name      string
+	engine    *engine.Engine
+	log       *slog.Logger
+	clock     clock.Clock
+	reporter  Reporter
+	observers []PolicyObserver
+	fallback  *document.Document
+	stop      func() error
+
+	mu         sync.Mutex
+	adapters   []capability.Record
+	update     source.Update // what the source said last
+	delivery   source.Delivery
+	applied    *document.Document // in force, nil for none
+	origin     string             // of applied
+	appliedAt  time.Time
+	rejected   *Rejection
+	assessment capability.Assessment
+	state      State
+	reason     source.Reason
+	message    string
+	since      time.Time
+	closed     bool
+}
+
+// New makes the client of a name. It returns once the source was looked at for
+// the first time, so that a policy that is there is in force; without one it
+// returns too, in state Fallback, unless [WithRequirePolicy] is given. ctx
+// bounds that wait only. An error names what was set up wrongly.
+//
+// The name is the one that policies use in spec.clients.
+func New(ctx context.Context, name string, opts ...Option) (*Client, error) {
+	if err := checkName(name); err != nil {
+		return nil, err
+	}
+	var o options
+	for _, opt := range opts {
+		opt(&o)
+	}
+	if err := errors.Join(o.errs...); err != nil {
+		return nil, fmt.Errorf("client %s: %w", name, err)
+	}
+	o.applyDefaults()
+	c := &Client{
+		name:     name,
+		engine:   engine.New(engine.Options{Clock: o.clock, Observers: o.observers}),
+		log:      o.log.With("client", name),
+		clock:    o.clock,
+		fallback: o.fallback,
+		state:    StateFallback,
+		since:    o.clock.Now(),
+	}
+	for _, obs := range o.observers {
+		if p, ok := obs.(PolicyObserver); ok {
+			c.observers = append(c.observers, p)
+		}
+	}
+	if c.fallback != nil {
+		c.engine.Swap(c.fallback)
+	}
+	if err := c.start(ctx, &o); err != nil {
+		return nil, fmt.Errorf("client %s: %w", name, err)
+	}
+	return c, nil
+}
+
+func checkName(name string) error {
+	doc := document.Document{Schema: document.Schema, Client: name}
+	if err := doc.Validate(); err != nil || name == "" {
+		return fmt.Errorf("client name %q: write the name that policies use in spec.clients, 1 to 253 characters", name)
+	}
+	return nil
+}
+
+// start runs the source and waits for its first word, and for a policy where
+// one is required.
+func (c *Client) start(ctx context.Context, o *options) error {
+	reporter, closeReporter := c.chooseReporter(o)
+	c.reporter = reporter
+	running, cancel := context.WithCancel(context.Background())
+	ended := make(chan error, 1)
+	looked := make(chan struct{}, 1)
+	go func() {
+		ended <- o.source.Run(running, func(u source.Update) {
+			c.receive(u)
+			select {
+			case looked <- struct{}{}:
+			default:
+			}
+		})
+	}()
+	c.stop = sync.OnceValue(func() error {
+		cancel()
+		err := <-ended
+		closeReporter()
+		return err
+	})
+	if err := c.await(ctx, o.requirePolicy, looked, ended); err != nil {
+		return errors.Join(err, c.Close())
+	}
+	return nil
+}
+
+func (c *Client) await(ctx context.Context, required time.Duration, looked <-chan struct{}, ended chan error) error {
+	var late <-chan time.Time
+	if required > 0 {
+		timer := c.clock.NewTimer(required)
+		defer timer.Stop()
+		late = timer.C()
+	}
+	for {
+		select {
+		case <-looked:
+			if required == 0 || c.Status().State != StateFallback {
+				return nil
+			}
+		case err := <-ended:
+			ended <- nil
+			if err == nil {
+				err = errors.New("the source ended by itself")
+			}
+			return err
+		case <-late:
+			s := c.Status()
+			return fmt.Errorf("no policy could be applied within %s: %s: %s", required, s.Reason, s.Message)
+		case <-ctx.Done():
+			return fmt.Errorf("wait for the first look at the source: %w", context.Cause(ctx))
+		}
+	}
+}
+
+// Close stops every goroutine that New started and takes the client out of the
+// pod's report. It may be called more than once. The policy in force stays in
+// force for calls that are still made.
+func (c *Client) Close() error {
+	err := c.stop()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.closed = true
+	return err
+}
+
+// Name returns the name of the client.
+func (c *Client) Name() string { return c.name }
+
+// Engine returns the engine that enforces the policy in force, for adapters.
+func (c *Client) Engine() *engine.Engine { return c.engine }
+
+// UseAdapter says that calls are made through an adapter, whose record then
+// counts in reports and where a policy refuses clients that cannot honour it.
+// Adapters call it; doing so twice is the same as once.
+func (c *Client) UseAdapter(r capability.Record) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := range c.adapters {
+		if c.adapters[i].Adapter == r.Adapter {
+			return
+		}
+	}
+	c.adapters = append(c.adapters, r)
+	c.settle()
+}
+
+// receive takes what the source found.
+func (c *Client) receive(u source.Update) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.update = u
+	c.settle()
+}

@@ -1,0 +1,120 @@
+package clientlib
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/clock"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/report"
+	"github.com/timeout-operator/timeout-operator/clientlib/source"
+)
+
+// DefaultDir is where the documents are mounted unless the environment variable
+// TIMEOUTS_DIR says otherwise.
+const DefaultDir = "/etc/timeouts"
+
+// Reporter tells the cluster about a client; *[report.Reporter] is the usual
+// one. Update must neither block nor call back.
+type Reporter interface {
+	// Update replaces what is known of the client of that name.
+	Update(name string, c report.Client)
+}
+
+// Option changes how a Client is made.
+type Option func(*options)
+
+type options struct {
+	source        source.Source
+	reporter      Reporter
+	log           *slog.Logger
+	clock         clock.Clock
+	observers     []engine.Observer
+	fallback      *document.Document
+	requirePolicy time.Duration
+	errs          []error
+}
+
+// WithSource says where documents come from; the default is
+// source.Dir($TIMEOUTS_DIR), or [DefaultDir] where that is not set.
+func WithSource(s source.Source) Option { return func(o *options) { o.source = s } }
+
+// WithReporter says who tells the cluster; nil means nobody. A reporter that is
+// given here is closed by whoever made it. The default is one of the client's
+// own where the process runs in a pod whose name is known (see
+// report.Options), else nobody.
+func WithReporter(r Reporter) Option {
+	return func(o *options) {
+		o.reporter = r
+		if r == nil {
+			o.reporter = silent{}
+		}
+	}
+}
+
+// WithLogger says where changes of the policy are logged; the default is
+// slog.Default.
+func WithLogger(l *slog.Logger) Option { return func(o *options) { o.log = l } }
+
+// WithClock sets the clock of limits and waits. It is for tests; the default is
+// the system's.
+func WithClock(c clock.Clock) Option { return func(o *options) { o.clock = c } }
+
+// WithObserver adds an observer of calls. One that is also a [PolicyObserver]
+// is told about changes of the policy too.
+func WithObserver(obs engine.Observer) Option {
+	return func(o *options) { o.observers = append(o.observers, obs) }
+}
+
+// WithFallback sets the document in force until the source has one. Without it
+// nothing is limited and nothing is repeated until then.
+func WithFallback(doc *document.Document) Option {
+	return func(o *options) {
+		if doc == nil {
+			o.errs = append(o.errs, errors.New("WithFallback: the document is nil"))
+			return
+		}
+		// A document made by a program has not passed document.Parse.
+		if err := doc.Validate(); err != nil {
+			o.errs = append(o.errs, fmt.Errorf("WithFallback: %w", err))
+		}
+		o.fallback = doc
+	}
+}
+
+// WithRequirePolicy makes New wait up to d for a document that can be applied,
+// and fail without one, for programs that must not run without their policy. A
+// tombstone is a policy in this sense.
+func WithRequirePolicy(d time.Duration) Option {
+	return func(o *options) {
+		if d <= 0 {
+			o.errs = append(o.errs, fmt.Errorf("WithRequirePolicy: %s is no time to wait", d))
+		}
+		o.requirePolicy = d
+	}
+}
+
+func (o *options) applyDefaults() {
+	if o.source == nil {
+		dir := os.Getenv("TIMEOUTS_DIR")
+		if dir == "" {
+			dir = DefaultDir
+		}
+		o.source = source.Dir(dir)
+	}
+	if o.log == nil {
+		o.log = slog.Default()
+	}
+	if o.clock == nil {
+		o.clock = clock.System()
+	}
+}
+
+// silent is the reporter of those who want none.
+type silent struct{}
+
+func (silent) Update(string, report.Client) {}
