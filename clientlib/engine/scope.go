@@ -107,7 +107,7 @@ type Scope struct {
 	phase    atomic.Uint32
 	finished atomic.Bool
 	// reading is the time since the start of the call at which a Read began to
-	// wait, 0 while none does. Only kept where an idle gap is limited.
+	// wait, plus one, 0 while none does. Only kept where an idle gap is limited.
 	reading atomic.Int64
 }
 
@@ -244,7 +244,7 @@ func (s *Scope) coversBody(stream bool) bool {
 // does something else.
 func (s *Scope) BeginRead() {
 	if s.idle > 0 {
-		s.reading.Store(int64(s.call.Now().Sub(s.call.start)))
+		s.reading.Store(int64(s.call.Now().Sub(s.call.start)) + 1)
 	}
 }
 
@@ -308,7 +308,7 @@ func (s *Scope) silence(now time.Time) (time.Duration, bool) {
 	if since == 0 {
 		return 0, false
 	}
-	return now.Sub(s.call.start) - time.Duration(since), true
+	return now.Sub(s.call.start) - time.Duration(since-1), true
 }
 
 // untilNext returns how long the timer has to wait in the body phase; 0 for not
