@@ -1,0 +1,89 @@
+# The first two targets are what most people want:
+#   make demo   the main job, end to end, on a real API server
+#   make test   all tests
+# Everything is built into bin/, which git ignores.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := $(CURDIR)/bin
+# hack/cluster and test/reload depend on k8s.io/kubernetes and stay outside of
+# the workspace; -trimpath makes them share the build cache.
+OUTSIDE := GOWORK=off
+# Fails a hung test long before the machine's patience ends.
+TIMEOUT := 15m
+
+.PHONY: help
+help: ## Show the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+.PHONY: demo
+demo: ## Run the main job end to end on a real API server. KEEP=1 stays up afterwards.
+	go build -o $(BIN)/demo ./hack/demo
+	$(BIN)/demo
+
+.PHONY: test
+test: check test-clientlib test-operator test-reload test-cluster ## Run all tests, with the race detector.
+
+.PHONY: check
+check: ## Check formatting and vet everything that builds quickly.
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
+	if [ -n "$$unformatted" ]; then echo "gofmt these files:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	cd clientlib && go vet ./...
+
+.PHONY: test-clientlib
+test-clientlib: ## Test the client library.
+	cd clientlib && go test -race -timeout $(TIMEOUT) ./...
+
+.PHONY: test-operator
+test-operator: ## Test operator, API and tools against a real API server.
+test-operator: $(BIN)/cluster
+	assets=$$($(BIN)/cluster build etcd kube-apiserver kube-controller-manager kubectl); \
+	KUBEBUILDER_ASSETS=$$assets go test -race -timeout $(TIMEOUT) ./...
+
+.PHONY: test-reload
+test-reload: ## Test hot reload against the kubelet's own volume writer.
+	cd test/reload && $(OUTSIDE) go test -race -trimpath -timeout $(TIMEOUT) ./...
+
+.PHONY: test-cluster
+test-cluster: ## Test the local control plane.
+test-cluster: $(BIN)/cluster
+	$(BIN)/cluster build >/dev/null
+	cd hack/cluster && $(OUTSIDE) go test -race -trimpath -timeout $(TIMEOUT) ./...
+
+# Always asked for: Go knows best whether there is something to do.
+.PHONY: $(BIN)/cluster
+$(BIN)/cluster:
+	cd hack/cluster && $(OUTSIDE) CGO_ENABLED=0 go build -trimpath -o $@ .
+
+.PHONY: cluster
+cluster: $(BIN)/cluster ## Start etcd, API server and controller-manager on loopback, until Ctrl-C.
+	exec $(BIN)/cluster up
+
+.PHONY: generate
+generate: ## Generate deep copies, apply configurations, CRDs and roles.
+	go generate ./...
+
+.PHONY: fuzz
+fuzz: ## Fuzz the document parser; FUZZTIME=10m by default.
+	cd clientlib && go test -run '^$$' -fuzz FuzzParse -fuzztime $(or $(FUZZTIME),10m) ./document
+
+.PHONY: bench
+bench: ## Benchmarks of the call path.
+	cd clientlib && go test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: build
+build: ## Build manager and kubectl plugin into bin/.
+	go build -o $(BIN)/manager ./cmd/manager
+	go build -o $(BIN)/kubectl-timeouts ./cmd/kubectl-timeouts
+
+.PHONY: lint
+lint: ## Run golangci-lint, which has to be installed.
+	golangci-lint run ./...
+	cd clientlib && golangci-lint run ./...
+
+.PHONY: clean
+clean: ## Delete bin/, the control plane's binaries included.
+	rm -rf $(BIN)
