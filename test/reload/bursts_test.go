@@ -2,36 +2,48 @@ package reload
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"math/rand/v2"
+	"net/http"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib"
+	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
 // A thousand updates in bursts, with keys added and removed, good documents,
-// broken ones and tombstones among them, while 64 readers use what is in force:
-// the final state of every burst is applied, soon; nobody sees a mix or loses
-// the policy; nothing piles up.
+// broken ones and tombstones among them, while 64 goroutines make calls: the
+// final state of every burst is in force, soon; no call fails or sees a mix of
+// two documents; nothing piles up.
 func TestBurstsOfUpdates(t *testing.T) {
-	const updates, readers = 1000, 64
+	const updates, callers = 1000, 64
 	root := t.TempDir()
-	client, namespace := newVolume(t, clientDir(root)), newVolume(t, namespaceDir(root))
+	volume, namespace := newVolume(t, clientDir(root)), newVolume(t, namespaceDir(root))
 	fallback, fallbackRevision := newDocument(t, "", 0)
 	namespace.write(documentKey(fallback))
 	first, firstRevision := newDocument(t, "checkout", 0)
-	client.write(documentKey(first))
+	volume.write(documentKey(first))
 
-	f := follow(t, source.Dir(root))
-	f.until(func(u *source.Update) bool { return u.Document != nil && u.Document.Revision == firstRevision })
-	stopReaders := startReaders(t, f, readers)
-	// One change, so that everything that is made once is there.
-	w := &bursts{t: t, f: f, rng: rand.New(rand.NewPCG(1, 2)), volume: client, fallback: fallbackRevision}
-	w.burst(1)
+	f := newFollower(source.Dir(root))
+	client, err := clientlib.New(t.Context(), "checkout", clientlib.WithSource(f), clientlib.WithReporter(nil),
+		clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+	must(t, err)
+	defer client.Close()
+	if s := client.Status(); s.State != clientlib.StateReady || s.Revision != firstRevision {
+		t.Fatalf("at first the client has %+v", s)
+	}
+	w := &bursts{t: t, f: f, rng: rand.New(rand.NewPCG(1, 2)), volume: volume, fallback: fallbackRevision}
+	w.burst(1) // so that everything is there that is made once
 	fds, goroutines := descriptors(t), runtime.NumGoroutine()
+	stopCalls := startCalls(t, client, f, callers)
 
 	w.latencies = nil
 	for written := 0; written < updates; {
@@ -40,48 +52,73 @@ func TestBurstsOfUpdates(t *testing.T) {
 		written += n
 	}
 
+	calls := stopCalls()
 	if now := descriptors(t); now != fds {
 		t.Errorf("%d descriptors, %d before the updates", now, fds)
 	}
 	if now := runtime.NumGoroutine(); now != goroutines {
 		t.Errorf("%d goroutines, %d before the updates", now, goroutines)
 	}
-	stopReaders()
 	slices.Sort(w.latencies)
 	at := func(q float64) time.Duration {
 		return w.latencies[int(q*float64(len(w.latencies)-1))].Round(time.Millisecond)
 	}
-	t.Logf("%d updates in %d bursts, %d changes of state told; from the last write of a burst to its state in force: p50 %s, p99 %s, max %s; descriptors %d, goroutines %d throughout",
-		updates, len(w.latencies), f.updates.Load(), at(0.5), at(0.99), at(1), fds, goroutines)
+	t.Logf("%d updates in %d bursts, %d changes of state told, %d calls; from the last write of a burst to its state in force: p50 %s, p99 %s, max %s; %d descriptors and %d goroutines before and after",
+		updates, len(w.latencies), f.updates.Load(), calls, at(0.5), at(0.99), at(1), fds, goroutines)
 }
 
-// startReaders starts goroutines that check what is in force over and over.
-func startReaders(t *testing.T, f *follower, n int) (stop func()) {
+// answering is an upstream that answers every request at once.
+type answering struct{}
+
+func (answering) RoundTrip(req *http.Request) (*http.Response, error) {
+	return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader("ok")), Request: req}, nil
+}
+
+// startCalls makes calls over and over; stop returns how many there were.
+func startCalls(t *testing.T, client *clientlib.Client, f *follower, callers int) (stop func() int64) {
+	calling := &http.Client{Transport: nethttp.NewTransport(client, answering{})}
 	ended := make(chan struct{})
+	var calls atomic.Int64
 	var all sync.WaitGroup
-	for range n {
+	for range callers {
 		all.Go(func() {
-			for tick := time.NewTicker(time.Millisecond); ; {
+			tick := time.NewTicker(2 * time.Millisecond)
+			defer tick.Stop()
+			for {
 				select {
 				case <-ended:
-					tick.Stop()
 					return
 				case <-tick.C:
 				}
-				u := f.current.Load()
-				switch {
-				case u.Document == nil:
-					t.Errorf("the policy is gone: %s", describe(u))
-				case !consistent(u.Document):
-					t.Errorf("a mix of two documents: %+v", u.Document)
-				default:
-					continue
+				if err := callOnce(calling, f.current.Load()); err != nil {
+					t.Error(err)
+					return
 				}
-				return
+				calls.Add(1)
 			}
 		})
 	}
-	return func() { close(ended); all.Wait() }
+	return func() int64 {
+		close(ended)
+		all.Wait()
+		return calls.Load()
+	}
+}
+
+func callOnce(client *http.Client, u *source.Update) error {
+	if u.Document == nil || !consistent(u.Document) {
+		return fmt.Errorf("the policy is gone or mixed: %s", describe(u))
+	}
+	resp, err := client.Get("http://orders/")
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil || string(body) != "ok" {
+		return fmt.Errorf("the call got %q, %v", body, err)
+	}
+	return nil
 }
 
 // bursts writes to the client's volume.

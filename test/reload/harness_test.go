@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -52,7 +51,7 @@ func must(t testing.TB, err error) {
 // sees limits of two documents notices.
 func newDocument(t *testing.T, client string, n int) (data []byte, revision string) {
 	t.Helper()
-	attempt := document.Duration(time.Duration(n+1) * time.Millisecond)
+	attempt := document.Duration(time.Duration(n+1) * time.Second)
 	total := 10 * attempt
 	d := &document.Document{
 		Namespace: "shop", Client: client,
@@ -77,40 +76,47 @@ func consistent(d *document.Document) bool {
 		return len(d.Upstreams) == 0
 	}
 	limits := d.Upstreams[0].Timeouts
-	return *limits.Total == 10**limits.Attempt && d.Policies[0].Generation == int64(*limits.Attempt/document.Duration(time.Millisecond))-1
+	return *limits.Total == 10**limits.Attempt && d.Policies[0].Generation == int64(*limits.Attempt/document.Duration(time.Second))-1
 }
 
-// follower runs a source and keeps what it said.
+// follower is a source that keeps what another one said, after its client has
+// seen it.
 type follower struct {
-	t       *testing.T
+	source.Source
 	current atomic.Pointer[source.Update]
 	changed chan struct{} // one token when there is news
 	updates atomic.Int64
-	stop    func()
 }
 
+func newFollower(s source.Source) *follower {
+	return &follower{Source: s, changed: make(chan struct{}, 1)}
+}
+
+func (f *follower) Run(ctx context.Context, sink func(source.Update)) error {
+	return f.Source.Run(ctx, func(u source.Update) {
+		sink(u)
+		f.updates.Add(1)
+		f.current.Store(&u)
+		select {
+		case f.changed <- struct{}{}:
+		default:
+		}
+	})
+}
+
+// follow runs a source without a client.
 func follow(t *testing.T, s source.Source) *follower {
 	t.Helper()
-	f := &follower{t: t, changed: make(chan struct{}, 1)}
+	f := newFollower(s)
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error)
-	go func() {
-		done <- s.Run(ctx, func(u source.Update) {
-			f.updates.Add(1)
-			f.current.Store(&u)
-			select {
-			case f.changed <- struct{}{}:
-			default:
-			}
-		})
-	}()
-	f.stop = sync.OnceFunc(func() {
+	go func() { done <- f.Run(ctx, func(source.Update) {}) }()
+	t.Cleanup(func() {
 		cancel()
 		if err := <-done; err != nil {
 			t.Errorf("Run returned %v", err)
 		}
 	})
-	t.Cleanup(f.stop)
 	return f
 }
 
