@@ -181,3 +181,5 @@ func revisionOf(t testing.TB, out plan.Output, client string) string {
 	t.Fatalf("no document for client %q", client)
 	return ""
 }
+
+func call(method, path string) document.Call { return document.Call{Method: method, Path: path} }
