@@ -200,7 +200,7 @@ func (t *tally) rest() string {
 // tolerated is how many stale clients do not keep a generation from being
 // acknowledged.
 func (p *planner) tolerated(t tally) int32 {
-	return max(1, t.reporting*int32(p.in.Options.StalePercent)/100) //nolint:gosec // a percentage
+	return max(1, t.reporting*int32(p.in.Options.StalePercent)/100)
 }
 
 // capable follows the clients that report. Where none does, a True of this

@@ -15,7 +15,7 @@ import (
 type generator struct{ *rand.Rand }
 
 func newGenerator(seed uint64) generator {
-	return generator{rand.New(rand.NewPCG(seed, 7))} //nolint:gosec // reproducible on purpose
+	return generator{rand.New(rand.NewPCG(seed, 7))}
 }
 
 func (g generator) chance(percent int) bool { return g.IntN(100) < percent }

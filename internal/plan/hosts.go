@@ -61,7 +61,7 @@ func (p *parser) servicePatterns(path string, s *v1alpha1.ServiceReference) []do
 			p.fault(path+".port", "is %d, it must be from 1 to 65535", *s.Port)
 			valid = false
 		}
-		port = uint16(*s.Port) //nolint:gosec // checked above
+		port = uint16(*s.Port)
 	}
 	if !valid {
 		return nil

@@ -13,7 +13,7 @@ import (
 )
 
 // rounds of each property; a failure names its seed.
-const rounds = 600
+const rounds = 200
 
 func TestDocumentsAnswerWhatTheFoldSays(t *testing.T) {
 	answered := 0

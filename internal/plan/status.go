@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -259,7 +260,7 @@ func (p *planner) conditions(a *account) []metav1.Condition {
 	conditions := make([]metav1.Condition, 0, len(v))
 	for _, c := range v {
 		c.ObservedGeneration = a.policy.object.Generation
-		c.LastTransitionTime = metav1.Time{Time: p.in.Now.Truncate(1e9)}
+		c.LastTransitionTime = metav1.Time{Time: p.in.Now.Truncate(time.Second)}
 		if old := previous(a.policy, c.Type); old != nil && old.Status == c.Status && !old.LastTransitionTime.IsZero() {
 			c.LastTransitionTime = old.LastTransitionTime
 		}
