@@ -8,12 +8,17 @@ import (
 	"strings"
 )
 
-// Bounds of single texts and of the lists inside an entry, in bytes and items.
+// Bounds of single texts and of the lists inside an entry, in bytes and items:
+// those of the schema of ClientReport. One word beyond them, such as a failure
+// kind that somebody made up in a policy, would have the whole report refused.
 const (
-	maxNameLength   = 253
-	maxReasonLength = 64
-	shortMessage    = 64
-	maxGaps         = 32
+	maxNameLength     = 253
+	maxLabelLength    = 63
+	maxWordLength     = 64
+	maxFieldLength    = 128
+	maxRevisionLength = 128
+	maxItems          = 32
+	shortMessage      = 64
 )
 
 // object is the ClientReport as it is sent.
@@ -92,7 +97,8 @@ func bounded(clients []Client) []Client {
 	out = head(out, MaxClients)
 	for i := range out {
 		c := &out[i]
-		c.Name, c.Reason, c.Message = clip(c.Name, maxNameLength), clip(c.Reason, maxReasonLength), clip(c.Message, MaxMessageLength)
+		c.Name, c.Reason, c.Message = clip(c.Name, maxNameLength), clip(c.Reason, maxWordLength), clip(c.Message, MaxMessageLength)
+		c.Revision = clip(c.Revision, maxRevisionLength)
 		c.Policies = boundedPolicies(c.Policies)
 		c.Adapters = boundedAdapters(c.Adapters)
 		c.Upstreams = boundedUpstreams(c.Upstreams)
@@ -109,7 +115,8 @@ func boundedPolicies(list []Policy) []Policy {
 	out = head(out, MaxPolicies)
 	for i := range out {
 		p := &out[i]
-		p.Name, p.Reason, p.Message = clip(p.Name, maxNameLength), clip(p.Reason, maxReasonLength), clip(p.Message, MaxMessageLength)
+		p.Namespace, p.Name, p.UID = clip(p.Namespace, maxLabelLength), clip(p.Name, maxNameLength), clip(p.UID, maxWordLength)
+		p.Reason, p.Message, p.Revision = clip(p.Reason, maxWordLength), clip(p.Message, MaxMessageLength), clip(p.Revision, maxRevisionLength)
 	}
 	return out
 }
@@ -119,7 +126,8 @@ func boundedAdapters(list []Adapter) []Adapter {
 	slices.SortFunc(out, func(a, b Adapter) int { return cmp.Compare(a.Name, b.Name) })
 	out = head(out, MaxAdapters)
 	for i := range out {
-		out[i].Capabilities = maps.Clone(out[i].Capabilities)
+		a := &out[i]
+		a.Name, a.Capabilities, a.Emits = clip(a.Name, maxLabelLength), maps.Clone(a.Capabilities), words(a.Emits)
 	}
 	return out
 }
@@ -132,7 +140,23 @@ func boundedUpstreams(list []Upstream) []Upstream {
 	out = head(out, MaxUpstreams)
 	for i := range out {
 		u := &out[i]
-		u.Unsupported, u.DeadKinds = head(u.Unsupported, maxGaps), head(u.DeadKinds, maxGaps)
+		u.Name, u.Adapter, u.DeadKinds = clip(u.Name, maxLabelLength), clip(u.Adapter, maxLabelLength), words(u.DeadKinds)
+		u.Unsupported = slices.Clone(head(u.Unsupported, maxItems))
+		for j := range u.Unsupported {
+			g := &u.Unsupported[j]
+			g.Field, g.Capability = clip(g.Field, maxFieldLength), clip(g.Capability, maxWordLength)
+		}
+	}
+	return out
+}
+
+// words returns the items as a set of short words, in their order.
+func words(list []string) []string {
+	var out []string
+	for _, w := range list {
+		if w = clip(w, maxWordLength); w != "" && !slices.Contains(out, w) && len(out) < maxItems {
+			out = append(out, w)
+		}
 	}
 	return out
 }

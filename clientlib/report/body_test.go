@@ -146,6 +146,28 @@ func TestTextsAreOneLineOfValidUTF8(t *testing.T) {
 	}
 }
 
+// A document can carry words that the schema of a report has no room for.
+func TestWordsOfADocumentDoNotSpoilTheReport(t *testing.T) {
+	long := strings.Repeat("x", 1000)
+	body := render(testPod, Library{"clientlib", Version}, []Client{{
+		Name: "a", Delivery: "Mount", State: StateReady, Reason: long, Revision: long,
+		Policies:  []Policy{{Namespace: long, Name: long, UID: long, Revision: long, State: PolicyApplied, Reason: long}},
+		Adapters:  []Adapter{{Name: long, Emits: []string{"", "B", "B", long}}},
+		Upstreams: []Upstream{{Name: long, Adapter: long, DeadKinds: []string{"", "A", "A", long, long + "y"}, Unsupported: []Unsupported{{long, long}}}},
+	}})
+	c := decode(t, body).Clients[0]
+	word, field := long[:64], long[:128]
+	want := Client{
+		Name: "a", Delivery: "Mount", State: StateReady, Reason: word, Revision: field,
+		Policies:  []Policy{{Namespace: long[:63], Name: long[:253], UID: word, Revision: field, State: PolicyApplied, Reason: word}},
+		Adapters:  []Adapter{{Name: long[:63], Emits: []string{"B", word}}},
+		Upstreams: []Upstream{{Name: long[:63], Adapter: long[:63], DeadKinds: []string{"A", word}, Unsupported: []Unsupported{{field, word}}}},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("the client is\n%+v\nwant\n%+v", c, want)
+	}
+}
+
 func TestAdapterListsEveryCapability(t *testing.T) {
 	a := NewAdapter(capability.Record{Adapter: "x", Support: map[capability.Name]capability.Support{
 		capability.TimeoutTotal: {Level: capability.Native},

@@ -69,7 +69,7 @@ type Client struct {
 	// Name of the client, such as "checkout"; unique in a report.
 	Name string `json:"name"`
 	// Delivery is Mount, Poll, Watch or Static.
-	Delivery string `json:"delivery,omitempty"`
+	Delivery string `json:"delivery"`
 	State    State  `json:"state"`
 	// Reason in CamelCase; empty in state Ready without a warning.
 	Reason string `json:"reason,omitempty"`
@@ -98,7 +98,7 @@ const (
 
 // Policy is the acknowledgement of one TimeoutPolicy.
 type Policy struct {
-	Namespace  string `json:"namespace,omitempty"`
+	Namespace  string `json:"namespace"`
 	Name       string `json:"name"`
 	UID        string `json:"uid,omitempty"`
 	Generation int64  `json:"generation"`
@@ -121,7 +121,7 @@ type Adapter struct {
 // Upstream is an upstream whose rules an adapter cannot fully honour.
 type Upstream struct {
 	Name        string        `json:"name"`
-	Adapter     string        `json:"adapter,omitempty"`
+	Adapter     string        `json:"adapter"`
 	Unsupported []Unsupported `json:"unsupported,omitempty"`
 	DeadKinds   []string      `json:"deadKinds,omitempty"`
 }
