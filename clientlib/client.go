@@ -54,7 +54,7 @@ func New(ctx context.Context, name string, opts ...Option) (*Client, error) {
 	if err := checkName(name); err != nil {
 		return nil, err
 	}
-	var o options
+	o := options{client: name}
 	for _, opt := range opts {
 		opt(&o)
 	}
@@ -64,7 +64,7 @@ func New(ctx context.Context, name string, opts ...Option) (*Client, error) {
 	o.applyDefaults()
 	c := &Client{
 		name:     name,
-		engine:   engine.New(engine.Options{Clock: o.clock, Observers: o.observers}),
+		engine:   engine.New(engine.Options{Clock: o.clock, Observers: o.observers, Tracer: o.tracer}),
 		log:      o.log.With("client", name),
 		clock:    o.clock,
 		fallback: o.fallback,

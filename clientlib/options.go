@@ -29,11 +29,13 @@ type Reporter interface {
 type Option func(*options)
 
 type options struct {
+	client        string // the name given to New
 	source        source.Source
 	reporter      Reporter
 	log           *slog.Logger
 	clock         clock.Clock
 	observers     []engine.Observer
+	tracer        engine.Tracer
 	fallback      *document.Document
 	requirePolicy time.Duration
 	errs          []error
@@ -69,6 +71,22 @@ func WithClock(c clock.Clock) Option { return func(o *options) { o.clock = c } }
 func WithObserver(obs engine.Observer) Option {
 	return func(o *options) { o.observers = append(o.observers, obs) }
 }
+
+// WithObserverFor is WithObserver for an observer that has to know the name of
+// its client. An error makes New fail.
+func WithObserverFor(build func(client string) (engine.Observer, error)) Option {
+	return func(o *options) {
+		obs, err := build(o.client)
+		if err != nil {
+			o.errs = append(o.errs, err)
+			return
+		}
+		o.observers = append(o.observers, obs)
+	}
+}
+
+// WithTracer sets who makes traces of calls; the default is nobody.
+func WithTracer(t engine.Tracer) Option { return func(o *options) { o.tracer = t } }
 
 // WithFallback sets the document in force until the source has one. Without it
 // nothing is limited and nothing is repeated until then.

@@ -33,6 +33,7 @@ type Call struct {
 	began    time.Time     // of the attempt under way
 	entry    admission
 	token    bool // a retry token was taken for an attempt that is not sent yet
+	tracing  *tracing
 }
 
 // Begin opens the call: it computes the deadline and asks the breaker. The
@@ -245,15 +246,16 @@ func (c *Call) verdict(o Outcome, a Attribution) signal {
 }
 
 func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason) {
-	if len(c.home.recorders) == 0 {
+	if len(c.home.recorders) == 0 && c.tracing == nil {
 		return
 	}
+	now := c.engine.clock.Now()
 	event := CallEvent{
 		Adapter:  c.adapter,
 		Method:   c.method,
 		Route:    c.route(),
 		Attempts: c.sent,
-		Duration: c.engine.clock.Now().Sub(c.start),
+		Duration: now.Sub(c.start),
 		OK:       o.OK,
 		Kind:     o.Kind,
 		Status:   o.Status,
@@ -262,6 +264,9 @@ func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason
 	}
 	for _, r := range c.home.recorders {
 		r.CallDone(event)
+	}
+	if c.tracing != nil {
+		c.tracing.callDone(event, now)
 	}
 }
 
@@ -274,19 +279,23 @@ func (c *Call) route() string {
 
 // BodyDone tells the observers that the response body ended.
 func (c *Call) BodyDone(headers time.Time, o Outcome) {
-	if len(c.home.recorders) == 0 {
+	if len(c.home.recorders) == 0 && c.tracing == nil {
 		return
 	}
+	now := c.engine.clock.Now()
 	event := BodyEvent{
 		Adapter:  c.adapter,
 		Method:   c.method,
 		Route:    c.route(),
 		Status:   o.Status,
-		Duration: c.engine.clock.Now().Sub(headers),
+		Duration: now.Sub(headers),
 		OK:       o.OK,
 		Kind:     o.Kind,
 	}
 	for _, r := range c.home.recorders {
 		r.BodyDone(event)
+	}
+	if c.tracing != nil {
+		c.tracing.bodyDone(event, now)
 	}
 }

@@ -47,23 +47,35 @@ func (c *Call) Decide(o Outcome) Decision {
 		c.WouldCut("retry")
 		d = Decision{}
 	}
-	for _, r := range c.home.recorders {
-		r.AttemptDone(AttemptEvent{
-			Adapter:  c.adapter,
-			Method:   c.method,
-			Number:   c.sent,
-			Started:  c.began.Sub(c.start),
-			Duration: now.Sub(c.began),
-			OK:       o.OK,
-			Kind:     o.Kind,
-			Status:   o.Status,
-			Left:     c.Left(now),
-			Retried:  d.Retry,
-			Wait:     d.Wait,
-			Skip:     d.Skip,
-		})
-	}
+	c.publishAttempt(o, d, now)
 	return d
+}
+
+func (c *Call) publishAttempt(o Outcome, d Decision, now time.Time) {
+	if len(c.home.recorders) == 0 && c.tracing == nil {
+		return
+	}
+	event := AttemptEvent{
+		Adapter:  c.adapter,
+		Method:   c.method,
+		Route:    c.route(),
+		Number:   c.sent,
+		Started:  c.began.Sub(c.start),
+		Duration: now.Sub(c.began),
+		OK:       o.OK,
+		Kind:     o.Kind,
+		Status:   o.Status,
+		Left:     c.Left(now),
+		Retried:  d.Retry,
+		Wait:     d.Wait,
+		Skip:     d.Skip,
+	}
+	for _, r := range c.home.recorders {
+		r.AttemptDone(event)
+	}
+	if c.tracing != nil {
+		c.tracing.trace.AttemptDone(event)
+	}
 }
 
 func (c *Call) decide(o Outcome, now time.Time) Decision {

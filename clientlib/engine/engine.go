@@ -18,6 +18,8 @@ type Options struct {
 	Random func() float64
 	// Observers are told about calls.
 	Observers []Observer
+	// Tracer makes traces of calls; nil for none.
+	Tracer Tracer
 }
 
 // Engine holds the policy in force for the calls of one client. It is safe for
@@ -26,6 +28,7 @@ type Engine struct {
 	clock     clock.Clock
 	random    func() float64
 	observers []Observer
+	tracer    Tracer
 	timers    sync.Pool
 
 	current atomic.Pointer[Snapshot]
@@ -34,7 +37,7 @@ type Engine struct {
 
 // New returns an engine without a policy: it lets every call pass.
 func New(o Options) *Engine {
-	e := &Engine{clock: o.Clock, random: o.Random, observers: o.Observers}
+	e := &Engine{clock: o.Clock, random: o.Random, observers: o.Observers, tracer: o.Tracer}
 	if e.clock == nil {
 		e.clock = clock.System()
 	}
@@ -53,11 +56,19 @@ func (e *Engine) Swap(doc *document.Document) *Snapshot {
 	defer e.swap.Unlock()
 	next := build(doc, e.current.Load(), e.observers)
 	e.current.Store(next)
+	for _, o := range e.observers {
+		if s, ok := o.(SwapObserver); ok {
+			s.Swapped(next)
+		}
+	}
 	return next
 }
 
 // Snapshot returns the policy in force; never nil.
 func (e *Engine) Snapshot() *Snapshot { return e.current.Load() }
+
+// Tracer returns who makes traces of calls; nil for nobody.
+func (e *Engine) Tracer() Tracer { return e.tracer }
 
 // Clock returns the clock that the engine measures with.
 func (e *Engine) Clock() clock.Clock { return e.clock }

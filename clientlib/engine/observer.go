@@ -18,6 +18,14 @@ type Observer interface {
 	Recorder(upstream, route string) Recorder
 }
 
+// SwapObserver is an Observer that wants to know which snapshot is in force, for
+// what it keeps about upstreams.
+type SwapObserver interface {
+	// Swapped is called after each swap, by one goroutine at a time. Calls that
+	// began before still use their recorders.
+	Swapped(*Snapshot)
+}
+
 // Recorder is told about the calls of one upstream and route. Events are
 // values; their strings are shared and must not be changed.
 type Recorder interface {
@@ -43,6 +51,8 @@ type Recorder interface {
 type AttemptEvent struct {
 	Adapter string
 	Method  string
+	// Route is the policy's route, else the call site's template, else empty.
+	Route string
 	// Number is 1 for the first attempt.
 	Number int
 	// Started is the time since the call began.

@@ -86,6 +86,21 @@ func pick(targets []target, port uint16) *upstream {
 	return nil
 }
 
+// Circuits calls yield with the state of each upstream that has a circuit
+// breaker. A name that several entries of the document share comes up several
+// times.
+func (s *Snapshot) Circuits(yield func(upstream string, state CircuitState)) {
+	for _, u := range s.upstreams {
+		if u.hasBreaker() {
+			yield(u.name, u.state.Circuit())
+		}
+	}
+}
+
+func (u *upstream) hasBreaker() bool {
+	return u.base.hasBreaker || slices.ContainsFunc(u.routes, func(r route) bool { return r.policy.hasBreaker })
+}
+
 // build compiles a document. State is taken over from before for every upstream
 // of the same name that shares a host pattern, so that a breaker stays open and
 // a budget stays spent over a reload.

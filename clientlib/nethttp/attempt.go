@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"strconv"
 	"sync/atomic"
@@ -31,7 +30,8 @@ type attempt struct {
 	headers time.Time
 	stream  bool
 	ended   atomic.Bool
-	err     error // what Read returns from now on
+	unwatch func() bool // of a traced body
+	err     error       // what Read returns from now on
 
 	// In mode Shadow: which limits have been counted.
 	totalPassed, idlePassed bool
@@ -87,7 +87,14 @@ func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, 
 	if p.Watches() {
 		ctx = a.watchPhases(ctx)
 	}
+	header := req.Header
+	if a.flight.Traced() {
+		header = cloneHeader(header)
+		info := engine.AttemptInfo{Method: req.Method, URL: req.URL}
+		ctx = a.flight.TraceAttempt(ctx, info, headerCarrier(header))
+	}
 	out := req.WithContext(ctx)
+	out.Header = header
 	if err := body.attach(out); err != nil {
 		return nil, err
 	}
@@ -107,9 +114,8 @@ func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, 
 		return nil, context.DeadlineExceeded
 	}
 	a.stamp[0] = strconv.FormatInt(left.Milliseconds(), 10)
-	out.Header = maps.Clone(req.Header)
-	if out.Header == nil {
-		out.Header = http.Header{}
+	if !a.flight.Traced() {
+		out.Header = cloneHeader(req.Header)
 	}
 	out.Header[p.DeadlineHeader] = a.stamp[:]
 	return out, nil
@@ -161,6 +167,7 @@ func (a *attempt) deliver(resp *http.Response) {
 		a.end(engine.Outcome{OK: true})
 	default:
 		resp.Body = a
+		a.traceBody()
 	}
 }
 
@@ -206,6 +213,13 @@ func (a *attempt) Close() error {
 
 // end is the one end of a body: at EOF, Close or an error, whichever is first.
 func (a *attempt) end(o engine.Outcome) {
+	if a.unwatch != nil {
+		a.unwatch()
+	}
+	a.endOnce(o)
+}
+
+func (a *attempt) endOnce(o engine.Outcome) {
 	if a.ended.Swap(true) {
 		return
 	}

@@ -41,6 +41,7 @@ func (a *attempt) deliverUpgrade(resp *http.Response) {
 	// that fires has to close it.
 	context.AfterFunc(&a.Scope, func() { _ = conn.Close() })
 	resp.Body = &upgraded{attempt: a, Writer: conn}
+	a.traceBody()
 }
 
 // upgraded is the body of a 101 under limits.

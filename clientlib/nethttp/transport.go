@@ -40,7 +40,7 @@ func (t *Transport) CloseIdleConnections() {
 }
 
 // budgetOnly is the policy of a host that no policy names, inside an ambient
-// budget: that limit holds everywhere.
+// budget or a trace: these hold everywhere.
 var budgetOnly = &engine.Policy{MaxAttempts: 1}
 
 // RoundTrip makes one logical call, or one hop of it where http.Client follows
@@ -56,12 +56,16 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	snapshot := t.engine.Snapshot()
 	policy := lookup(snapshot, req)
 	if policy == nil {
-		if _, limited := deadline.From(req.Context()); !limited {
+		_, limited := deadline.From(req.Context())
+		if !limited && t.engine.Tracer() == nil {
 			return t.base.RoundTrip(req)
 		}
 		policy = budgetOnly
 	}
 	f := &flight{transport: t, snapshot: snapshot}
+	if tracer := t.engine.Tracer(); tracer != nil {
+		f.Trace(req.Context(), tracer, policy, engine.CallInfo{Adapter: adapterName, Method: req.Method, URL: req.URL})
+	}
 	if err := f.Begin(req.Context(), t.engine, policy, adapterName, req.Method); err != nil {
 		closeBody(req)
 		return nil, err

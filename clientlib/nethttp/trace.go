@@ -1,0 +1,48 @@
+package nethttp
+
+import (
+	"context"
+	"maps"
+	"net/http"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+)
+
+// cloneHeader returns a copy that can be added to: the values are shared, since
+// they are replaced and never changed.
+func cloneHeader(h http.Header) http.Header {
+	if h == nil {
+		return http.Header{}
+	}
+	return maps.Clone(h)
+}
+
+// headerCarrier lets a trace write into the headers of one attempt.
+type headerCarrier http.Header
+
+func (c headerCarrier) Get(key string) string { return http.Header(c).Get(key) }
+func (c headerCarrier) Set(key, value string) { http.Header(c).Set(key, value) }
+
+func (c headerCarrier) Keys() []string {
+	keys := make([]string, 0, len(c))
+	for k := range c {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// traceBody makes the trace end with the limit that cuts the body, also when
+// the caller forgot the body and reads it no more.
+func (a *attempt) traceBody() {
+	if a.flight.Traced() {
+		a.unwatch = context.AfterFunc(&a.Scope, a.cut)
+	}
+}
+
+// cut runs when the context of a traced body ended by something else than the
+// body's end.
+func (a *attempt) cut() {
+	if a.Fired() != engine.LimitNone || a.parent.Err() != nil {
+		a.endOnce(a.failed(nil).outcome)
+	}
+}
