@@ -33,6 +33,7 @@ type TimeoutPolicyReconciler struct {
 	Now func() time.Time
 
 	expected expectations
+	refusals refusals
 }
 
 // Reconcile brings one namespace up to date. The request has no name. What the

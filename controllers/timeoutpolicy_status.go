@@ -5,11 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 	"github.com/timeout-operator/timeout-operator/internal/plan"
@@ -22,19 +26,54 @@ func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, o
 	var errs []error
 	for i := range out.Statuses {
 		status := &out.Statuses[i]
-		if !status.Changed {
+		if !status.Changed || r.refusals.has(status) {
 			continue
 		}
 		written, err := r.writeStatus(ctx, f.namespace, status)
-		if err != nil {
+		switch {
+		case isRefusal(err):
+			r.refused(ctx, f, status, err)
+		case err != nil:
 			errs = append(errs, err)
-		}
-		if written {
+		case written:
 			r.emit(f, status, out.Events)
 		}
 	}
 	return errors.Join(errs...)
 }
+
+// refused is for a policy that was stored under another schema and that the API
+// server cannot judge under the present one: it then refuses its status as well
+// (kubernetes/kubernetes#129503). An event is the only way left to say what is
+// wrong. To try again would change nothing until somebody edits the policy.
+func (r *TimeoutPolicyReconciler) refused(ctx context.Context, f *facts, status *plan.PolicyStatus, err error) {
+	r.refusals.add(status)
+	log.FromContext(ctx).Info("the API server refuses the status of a malformed policy; its event says what is wrong with it",
+		"policy", status.Name, "err", err)
+	accepted := meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionAccepted)
+	if accepted != nil && accepted.Status == metav1.ConditionFalse {
+		r.emit(f, status, []plan.Event{{Policy: status.Name, Warning: true, Reason: accepted.Reason, Message: accepted.Message}})
+	}
+}
+
+// refusals remember for which generation of which policy a status was refused.
+// The zero value is ready. Safe for concurrent use.
+type refusals struct{ generations sync.Map }
+
+func (m *refusals) add(s *plan.PolicyStatus) { m.generations.Store(s.UID, s.Status.ObservedGeneration) }
+
+// has forgets an earlier generation, so that a policy is remembered once.
+func (m *refusals) has(s *plan.PolicyStatus) bool {
+	generation, ok := m.generations.Load(s.UID)
+	if ok && generation != s.Status.ObservedGeneration {
+		m.generations.Delete(s.UID)
+		return false
+	}
+	return ok
+}
+
+// isRefusal reports whether the API server found fault with the object itself.
+func isRefusal(err error) bool { return apierrors.IsInvalid(err) && !isTestFailure(err) }
 
 // writeStatus replaces a status as a whole. It says which object it means, but
 // not which version of it: the operator is the only writer, so there is nothing
@@ -42,7 +81,7 @@ func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, o
 // anyway. A policy that is gone, or was made anew, is no error.
 //
 // It is a JSON patch and no server-side apply: that reads the whole object by
-// its schema and refuses one whose spec was stored under another schema, and
+// its schema and refuses more of those that were stored under another one, and
 // just such an object needs a status that says so.
 func (r *TimeoutPolicyReconciler) writeStatus(ctx context.Context, namespace string, status *plan.PolicyStatus) (bool, error) {
 	data, err := json.Marshal([]map[string]any{

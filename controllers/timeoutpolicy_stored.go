@@ -35,13 +35,17 @@ func (p *storedPolicy) UnmarshalJSON(data []byte) error {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
 		Spec              json.RawMessage `json:"spec"`
+		Status            json.RawMessage `json:"status"`
 	}
 	if metaErr := decode(data, &parts); metaErr != nil {
 		return metaErr
 	}
 	p.TimeoutPolicy = v1alpha1.TimeoutPolicy{TypeMeta: parts.TypeMeta, ObjectMeta: parts.ObjectMeta}
+	// A status of a strange shape is no fault: it is written anew.
+	if decode(parts.Status, &p.Status) != nil {
+		p.Status = v1alpha1.TimeoutPolicyStatus{}
+	}
 	if len(parts.Spec) == 0 {
-		// A status of a strange shape is no fault: it is written anew.
 		return nil
 	}
 	if specErr := decode(parts.Spec, &p.Spec); specErr != nil {

@@ -120,20 +120,18 @@ func (g *gate) checkAccess(ctx context.Context) *NotReadyError {
 	var denied []string
 	for _, need := range g.needs {
 		for _, namespace := range g.scopes(need) {
-			for _, verb := range need.Verbs {
-				allowed, err := g.allowed(ctx, need, verb, namespace)
-				if err != nil {
-					return classify(err, "ask for its own rights")
-				}
-				if !allowed {
-					denied = append(denied, describe(need, verb, namespace))
-				}
+			verbs, err := g.deniedVerbs(ctx, need, namespace)
+			if err != nil {
+				return classify(err, "ask for its own rights")
+			}
+			if len(verbs) > 0 {
+				denied = append(denied, describe(need, verbs, namespace))
 			}
 		}
 	}
 	if len(denied) > 0 {
 		return &NotReadyError{ReasonForbidden, fmt.Sprintf(
-			"the operator may not %s: bind the ClusterRole of config/rbac to its service account", strings.Join(denied, ", "))}
+			"the operator may not %s: bind the ClusterRole of config/rbac to its service account", strings.Join(denied, "; "))}
 	}
 	return nil
 }
@@ -148,6 +146,20 @@ func (g *gate) scopes(need controllers.Access) []string {
 	default:
 		return g.namespaces
 	}
+}
+
+func (g *gate) deniedVerbs(ctx context.Context, need controllers.Access, namespace string) ([]string, error) {
+	var denied []string
+	for _, verb := range need.Verbs {
+		allowed, err := g.allowed(ctx, need, verb, namespace)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			denied = append(denied, verb)
+		}
+	}
+	return denied, nil
 }
 
 func (g *gate) allowed(ctx context.Context, need controllers.Access, verb, namespace string) (bool, error) {
@@ -172,8 +184,9 @@ func (g *gate) allowed(ctx context.Context, need controllers.Access, verb, names
 	return answer.Status.Allowed, nil
 }
 
-func describe(need controllers.Access, verb, namespace string) string {
-	what := verb + " " + need.Resource
+// describe names what is denied, as in "list, watch pods in namespace shop".
+func describe(need controllers.Access, verbs []string, namespace string) string {
+	what := strings.Join(verbs, ", ") + " " + need.Resource
 	if need.Subresource != "" {
 		what += "/" + need.Subresource
 	}

@@ -63,6 +63,32 @@ func (h *onceHandler) WithGroup(name string) slog.Handler {
 	return &onceHandler{Handler: h.Handler.WithGroup(name), seen: h.seen}
 }
 
+// endingHandler lowers what is logged as an error after the context has ended
+// to the level of debugging: a manager that is stopped reports each part of it
+// that stops.
+type endingHandler struct {
+	slog.Handler
+	ended context.Context
+}
+
+func (h *endingHandler) Handle(ctx context.Context, record slog.Record) error {
+	if record.Level >= slog.LevelError && h.ended.Err() != nil {
+		if !h.Handler.Enabled(ctx, slog.LevelDebug) {
+			return nil
+		}
+		record.Level = slog.LevelDebug
+	}
+	return h.Handler.Handle(ctx, record)
+}
+
+func (h *endingHandler) WithAttrs(attrs []slog.Attr) slog.Handler {
+	return &endingHandler{h.Handler.WithAttrs(attrs), h.ended}
+}
+
+func (h *endingHandler) WithGroup(name string) slog.Handler {
+	return &endingHandler{h.Handler.WithGroup(name), h.ended}
+}
+
 // errorOf returns the error that a record carries, or nil.
 func errorOf(record slog.Record) (found error) {
 	record.Attrs(func(attr slog.Attr) bool {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-logr/logr"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -76,13 +77,14 @@ func (o *Operator) newManager(ctx context.Context, restConfig *rest.Config, guar
 	// effect.
 	consistent := len(o.options.Namespaces) <= 1
 	election := o.options.LeaderElection
+	log := logr.FromSlogHandler(&endingHandler{o.log.Handler(), ctx})
 	mgr, err := manager.New(restConfig, manager.Options{
 		Scheme:                        controllers.NewScheme(),
-		Logger:                        o.logr,
+		Logger:                        log,
 		Cache:                         caches,
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: &consistent}},
 		Metrics:                       metricsserver.Options{BindAddress: "0"},
-		Controller:                    config.Controller{Logger: o.logr},
+		Controller:                    config.Controller{Logger: log},
 		GracefulShutdownTimeout:       new(shutdownTimeout),
 		LeaderElection:                election.Enabled,
 		LeaderElectionID:              LeaseName,

@@ -21,7 +21,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
@@ -83,7 +82,6 @@ const (
 type Operator struct {
 	options Options
 	log     *slog.Logger
-	logr    logr.Logger
 	state   *readiness
 	metrics *controllers.Metrics
 	health  net.Listener
@@ -118,7 +116,6 @@ func New(options Options) (*Operator, error) {
 	o := &Operator{
 		options: options,
 		log:     options.Log,
-		logr:    logr.FromSlogHandler(options.Log.Handler()),
 		state:   newReadiness(options.Log),
 		metrics: collected,
 	}

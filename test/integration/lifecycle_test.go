@@ -60,7 +60,7 @@ func TestOperatorWaitsForWhatIsMissing(t *testing.T) {
 	line.connect(t)
 	p.eventuallyNotReady(t, "Forbidden: the operator may not ")
 	_, text := p.readyz(t)
-	for _, right := range []string{"list timeoutpolicies.timeout-operator.dev", "patch configmaps", "watch pods", "patch timeoutpolicies/status.timeout-operator.dev", "get namespaces"} {
+	for _, right := range []string{"list, watch timeoutpolicies.timeout-operator.dev", "create, patch, delete configmaps", "list, watch pods", "patch timeoutpolicies/status.timeout-operator.dev", "get namespaces"} {
 		if !strings.Contains(text, right) {
 			t.Errorf("/readyz does not name the right to %s: %s", right, text)
 		}
@@ -154,7 +154,7 @@ func TestRightThatIsTakenAwayIsNamed(t *testing.T) {
 	// The watch that is open goes on until it ends.
 	line.cut()
 	line.connect(t)
-	p.eventuallyNotReady(t, "Forbidden: the operator may not list pods, watch pods")
+	p.eventuallyNotReady(t, "Forbidden: the operator may not list, watch pods")
 	edit(t, c, role, func(r *rbacv1.ClusterRole) {
 		r.Rules = append(r.Rules, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"pods"}, Verbs: []string{"list", "watch"}})
 	})
