@@ -1,0 +1,219 @@
+package clientprom
+
+import (
+	"maps"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// recorder counts the calls of one upstream and route. Handles are resolved the
+// first time that a combination of labels comes up and found by a map lookup
+// without a lock from then on.
+type recorder struct {
+	client    *client
+	key       seriesKey
+	templates *templates
+	holders   int // guarded by the metrics' lock
+
+	inflight table[string, prometheus.Gauge] // by adapter
+	calls    table[callKey, pair]
+	attempts table[callKey, pair]
+	bodies   table[callKey, prometheus.Observer] // status left out
+	cuts     table[string, prometheus.Counter]   // by limit
+	skips    [failure.SkipReasons]prometheus.Counter
+
+	mu      sync.Mutex
+	retired bool
+}
+
+// pair is the count and the time of calls or attempts.
+type pair struct {
+	count prometheus.Counter
+	time  prometheus.Observer
+}
+
+type callKey struct {
+	adapter, route, method string
+	status                 int16
+	outcome                uint8
+}
+
+func newRecorder(c *client, key seriesKey, t *templates) *recorder {
+	r := &recorder{client: c, key: key, templates: t}
+	for reason := range r.skips {
+		if label := failure.SkipReason(reason).String(); label != "" {
+			r.skips[reason] = c.metrics.skipped.WithLabelValues(c.name, key.upstream, label)
+		}
+	}
+	return r
+}
+
+// CallStarted implements engine.Recorder.
+func (r *recorder) CallStarted(adapter string) {
+	if g, ok := r.gauge(adapter); ok {
+		g.Inc()
+	}
+}
+
+// CallDone implements engine.Recorder.
+func (r *recorder) CallDone(e engine.CallEvent) {
+	if g, ok := r.gauge(e.Adapter); ok {
+		g.Dec()
+	}
+	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
+	p, ok := r.calls.find(key)
+	if !ok {
+		m := r.client.metrics
+		p, ok = fill(r, &r.calls, key, func() pair { return r.pair(key, m.requests, m.requestTime) })
+	}
+	if ok {
+		p.count.Inc()
+		p.time.Observe(e.Duration.Seconds())
+	}
+}
+
+// AttemptDone implements engine.Recorder.
+func (r *recorder) AttemptDone(e engine.AttemptEvent) {
+	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
+	p, ok := r.attempts.find(key)
+	if !ok {
+		m := r.client.metrics
+		p, ok = fill(r, &r.attempts, key, func() pair { return r.pair(key, m.attempts, m.tryTime) })
+	}
+	if ok {
+		p.count.Inc()
+		p.time.Observe(e.Duration.Seconds())
+	}
+	if skip := r.skips[e.Skip]; skip != nil {
+		skip.Inc()
+	}
+}
+
+// BodyDone implements engine.Recorder.
+func (r *recorder) BodyDone(e engine.BodyEvent) {
+	key := r.callKey(e.Adapter, e.Route, e.Method, engine.NoStatus, e.OK, e.Kind)
+	h, ok := r.bodies.find(key)
+	if !ok {
+		h, ok = fill(r, &r.bodies, key, func() prometheus.Observer {
+			return r.histogram(key, r.client.metrics.bodyTime)
+		})
+	}
+	if ok {
+		h.Observe(e.Duration.Seconds())
+	}
+}
+
+// WouldCut implements engine.Recorder. The limits are the engine's own words.
+func (r *recorder) WouldCut(limit string) {
+	c, ok := r.cuts.find(limit)
+	if !ok {
+		c, ok = fill(r, &r.cuts, limit, func() prometheus.Counter {
+			return r.client.metrics.wouldCut.WithLabelValues(r.client.name, r.key.upstream, limit)
+		})
+	}
+	if ok {
+		c.Inc()
+	}
+}
+
+// CircuitChanged implements engine.Recorder. The state is asked for when metrics
+// are collected.
+func (r *recorder) CircuitChanged(engine.CircuitState) {}
+
+func (r *recorder) gauge(adapter string) (prometheus.Gauge, bool) {
+	g, ok := r.inflight.find(adapter)
+	if !ok {
+		g, ok = fill(r, &r.inflight, adapter, func() prometheus.Gauge {
+			return r.client.metrics.inflight.WithLabelValues(r.client.name, adapter, r.key.upstream)
+		})
+	}
+	return g, ok
+}
+
+func (r *recorder) callKey(adapter, route, verb string, code int, ok bool, kind failure.Kind) callKey {
+	if r.key.route != "" {
+		route = r.key.route
+	} else {
+		route = r.templates.admit(route)
+	}
+	return callKey{
+		adapter: adapter,
+		route:   route,
+		method:  method(verb),
+		status:  status(code, adapter == "grpc"),
+		outcome: outcome(ok, kind),
+	}
+}
+
+func (r *recorder) pair(k callKey, counts *prometheus.CounterVec, times *prometheus.HistogramVec) pair {
+	return pair{
+		count: counts.WithLabelValues(r.client.name, k.adapter, r.key.upstream, k.route, k.method, statusLabel(k.status), outcomeLabel(k.outcome)),
+		time:  r.histogram(k, times),
+	}
+}
+
+func (r *recorder) histogram(k callKey, times *prometheus.HistogramVec) prometheus.Observer {
+	return times.WithLabelValues(r.client.name, k.adapter, r.key.upstream, k.route, k.method, outcomeLabel(k.outcome))
+}
+
+// retire deletes the series of the recorder, and those of the whole upstream
+// when it was the last one. Calls in flight count into handles that nobody
+// collects any more.
+func (r *recorder) retire(last bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.retired = true
+	m := r.client.metrics
+	labels := prometheus.Labels{"client": r.client.name, "upstream": r.key.upstream}
+	if last {
+		m.inflight.DeletePartialMatch(labels)
+		m.skipped.DeletePartialMatch(labels)
+		m.wouldCut.DeletePartialMatch(labels)
+	} else if r.key.route != "" {
+		labels["route"] = r.key.route
+	}
+	m.requests.DeletePartialMatch(labels)
+	m.attempts.DeletePartialMatch(labels)
+	m.requestTime.DeletePartialMatch(labels)
+	m.bodyTime.DeletePartialMatch(labels)
+	m.tryTime.DeletePartialMatch(labels)
+}
+
+// table is a map that is read without a lock and copied to be written: it is
+// written a few times in the life of a process. The zero value is empty.
+type table[K comparable, V any] struct {
+	entries atomic.Pointer[map[K]V]
+}
+
+func (t *table[K, V]) find(key K) (V, bool) {
+	entries := t.entries.Load()
+	if entries == nil {
+		var zero V
+		return zero, false
+	}
+	v, ok := (*entries)[key]
+	return v, ok
+}
+
+// fill adds an entry. A recorder that is retired adds none, so that the last
+// calls under an old document leave no series behind.
+func fill[K comparable, V any](r *recorder, t *table[K, V], key K, build func() V) (V, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if v, ok := t.find(key); ok || r.retired {
+		return v, ok
+	}
+	next := map[K]V{}
+	if entries := t.entries.Load(); entries != nil {
+		next = maps.Clone(*entries)
+	}
+	v := build()
+	next[key] = v
+	t.entries.Store(&next)
+	return v, true
+}
