@@ -58,8 +58,8 @@ type Trace interface {
 	// CallDone is told the result: the headers of the final response, or the
 	// error.
 	CallDone(CallEvent)
-	// End is the last: the body ended at that time, or there is none. It is
-	// called once, after CallDone, and is told of a body only when OK is false.
+	// End is the last, once, after CallDone: the body ended at that time. Where
+	// there was none, body says OK and nothing else.
 	End(at time.Time, body BodyEvent)
 }
 
