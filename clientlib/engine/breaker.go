@@ -65,6 +65,8 @@ type breaker struct {
 type admission struct {
 	era   uint32
 	probe bool
+	// first says that this call made the open circuit half-open.
+	first bool
 }
 
 // signal is what a call tells the breaker when it ends.
@@ -88,16 +90,18 @@ func (b *breaker) admit(l breakerLimits, now time.Time) (admission, time.Duratio
 	if b.state == CircuitClosed {
 		return admission{era: b.era}, 0, true
 	}
+	opens := false
 	if b.state == CircuitOpened || b.probes >= l.halfOpen {
 		if wait := l.recovery - now.Sub(b.since); wait > 0 {
 			return admission{}, wait, false
 		}
 		// From half-open too: probes that never ended would otherwise keep the
 		// circuit there for ever.
+		opens = b.state == CircuitOpened
 		b.enter(CircuitHalfOpen, now)
 	}
 	b.probes++
-	return admission{era: b.era, probe: true}, 0, true
+	return admission{era: b.era, probe: true, first: opens}, 0, true
 }
 
 // report ends a call. It returns the state after it, and whether it changed.

@@ -41,7 +41,10 @@ func (b *retryBudget) withdraw(l budgetLimits) bool {
 
 // refund gives back the token of a retry that was never sent.
 func (b *retryBudget) refund() {
-	if b.spent.Add(-token) < 0 {
-		b.spent.Store(0)
+	for {
+		spent := b.spent.Load()
+		if b.spent.CompareAndSwap(spent, max(0, spent-token)) {
+			return
+		}
 	}
 }

@@ -25,12 +25,11 @@ type Call struct {
 	method   string
 	start    time.Time
 	end      time.Time // of the policy's total or the ambient budget; zero for none
-	source   failure.Source
-	limit    time.Duration // the limit behind end
-	caller   time.Time     // deadline of the caller's context; zero for none
-	attempts int           // of the hop under way
-	sent     int           // requests of all hops
-	began    time.Time     // of the attempt under way
+	budget   time.Time // end of the ambient budget where it counts; zero for none
+	caller   time.Time // deadline of the caller's context; zero for none
+	attempts int       // of the hop under way
+	sent     int       // requests of all hops
+	began    time.Time // of the attempt under way
 	entry    admission
 	token    bool // a retry token was taken for an attempt that is not sent yet
 	tracing  *tracing
@@ -64,12 +63,14 @@ func (c *Call) computeEnd(ctx context.Context) {
 		return
 	}
 	if p.Total > 0 {
-		c.end, c.limit = c.start.Add(p.Total), p.Total
+		c.end = c.start.Add(p.Total)
 	}
-	if !p.IgnoreBudget {
-		if end, ok := deadline.From(ctx); ok && (c.end.IsZero() || end.Before(c.end)) {
-			c.end, c.limit, c.source = end, max(0, end.Sub(c.start)), failure.SourceBudget
-		}
+	if p.IgnoreBudget {
+		return
+	}
+	c.budget, _ = deadline.From(ctx)
+	if !c.budget.IsZero() && (c.end.IsZero() || c.budget.Before(c.end)) {
+		c.end = c.budget
 	}
 }
 
@@ -79,8 +80,8 @@ func (c *Call) refusal(ctx context.Context) *failure.Error {
 		out := c.callerOutcome(err)
 		return c.failure(out, Attribution{Source: failure.SourceCaller}, context.Cause(ctx))
 	}
-	if !c.end.IsZero() && !c.start.Before(c.end) {
-		return c.failure(Outcome{Kind: failure.TotalTimeout}, c.attributeTotal(), nil)
+	if a, lapsed := c.Lapsed(c.start); lapsed {
+		return c.failure(Outcome{Kind: failure.TotalTimeout}, a, nil)
 	}
 	p := c.Policy
 	if !p.hasBreaker || p.Shadow {
@@ -93,7 +94,16 @@ func (c *Call) refusal(ctx context.Context) *failure.Error {
 		return err
 	}
 	c.entry = entry
+	if entry.first {
+		c.circuitChanged(CircuitHalfOpen)
+	}
 	return nil
+}
+
+func (c *Call) circuitChanged(s CircuitState) {
+	for _, r := range c.home.recorders {
+		r.CircuitChanged(s)
+	}
 }
 
 func (c *Call) callerOutcome(err error) Outcome {
@@ -111,12 +121,17 @@ type Attribution struct {
 	Source failure.Source
 }
 
-func (c *Call) attributeTotal() Attribution {
-	a := Attribution{Limit: c.limit, Source: c.source}
-	if c.source == failure.SourcePolicy {
-		a.Field = "timeouts.total"
+// attributeEnd says whose limit the end of a call or of its body was.
+func (c *Call) attributeEnd(end time.Time) Attribution {
+	total := c.home.Total
+	switch {
+	case total > 0 && end.Equal(c.start.Add(total)):
+		return Attribution{Field: "timeouts.total", Limit: total, Source: failure.SourcePolicy}
+	case end.Equal(c.budget):
+		return Attribution{Limit: max(0, end.Sub(c.start)), Source: failure.SourceBudget}
+	default:
+		return Attribution{Limit: max(0, end.Sub(c.start)), Source: failure.SourceCaller}
 	}
-	return a
 }
 
 // BeginAttempt counts an attempt and returns its number, 1 for the first, and
@@ -137,7 +152,7 @@ func (c *Call) BeginAttempt() (number int, now time.Time) {
 // deadline, retry budget, breaker and events stay those of the call.
 func (c *Call) Continue(p *Policy) {
 	if p == nil {
-		p = &Policy{Upstream: c.home.Upstream, Shadow: c.home.Shadow, MaxAttempts: 1}
+		p = &Policy{Upstream: c.home.Upstream, Shadow: c.home.Shadow, Scope: c.home.Scope, MaxAttempts: 1}
 	}
 	c.Policy = p
 	c.attempts = 0
@@ -162,16 +177,51 @@ func (c *Call) End() time.Time {
 	return c.end
 }
 
+// before returns an end of the engine's own, or zero where the caller's context
+// ends sooner and so does the work.
+func (c *Call) before(end time.Time) time.Time {
+	if !end.IsZero() && !c.caller.IsZero() && c.caller.Before(end) {
+		return time.Time{}
+	}
+	return end
+}
+
 // Expired reports whether the call is over at a time, and whose limit it was.
 func (c *Call) Expired(now time.Time) (Attribution, bool) {
 	end := c.End()
 	if end.IsZero() || now.Before(end) {
 		return Attribution{}, false
 	}
-	if end.Equal(c.caller) && !end.Equal(c.end) {
-		return Attribution{Source: failure.SourceCaller, Limit: end.Sub(c.start)}, true
+	return c.attributeEnd(end), true
+}
+
+// Lapsed reports whether too little of the call is left at a time to begin an
+// attempt, and whose limit that is: nothing, or less than the deadline header
+// could tell the peer, for which a request would cost a connection and come to
+// nothing.
+func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
+	end := c.End()
+	if end.IsZero() {
+		return Attribution{}, false
 	}
-	return c.attributeTotal(), true
+	last := end.Add(-1)
+	if p := c.Policy; p.DeadlineHeader != "" && !p.Shadow {
+		last = end.Add(-p.DeadlineReserve - time.Millisecond)
+	}
+	if !at.After(last) {
+		return Attribution{}, false
+	}
+	return c.attributeEnd(end), true
+}
+
+// Stamp returns what the deadline header of an attempt says: the whole
+// milliseconds left at a time, 1 at least; false for no header.
+func (c *Call) Stamp(at time.Time) (milliseconds int64, ok bool) {
+	p, left := c.Policy, c.Left(at)
+	if p.DeadlineHeader == "" || p.Shadow || left < 0 {
+		return 0, false
+	}
+	return max(1, (left - p.DeadlineReserve).Milliseconds()), true
 }
 
 // Attempts returns the number of requests begun so far, those of earlier hops
@@ -218,9 +268,7 @@ func (c *Call) Settle(o Outcome, a Attribution, d Decision) {
 	if p.hasBreaker && !p.Shadow {
 		state, changed := p.state.breaker.report(p.breaker, c.entry, c.verdict(o, a), c.engine.clock.Now())
 		if changed {
-			for _, r := range p.recorders {
-				r.CircuitChanged(state)
-			}
+			c.circuitChanged(state)
 		}
 	}
 	c.publish(o, a.Source, d.Skip)

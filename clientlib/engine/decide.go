@@ -97,7 +97,7 @@ func (c *Call) decide(o Outcome, now time.Time) Decision {
 		wait = max(wait, min(o.RetryAfter, p.RetryAfterMax))
 	}
 	// The next attempt has to begin before the end, not at it.
-	if end := c.End(); !end.IsZero() && !now.Add(wait).Before(end) {
+	if _, lapsed := c.Lapsed(now.Add(wait)); lapsed {
 		return Decision{Skip: failure.SkipDeadline}
 	}
 	if home := c.home; home.hasBudget && !p.Shadow {

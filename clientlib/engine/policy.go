@@ -63,7 +63,6 @@ type Policy struct {
 	breaker      breakerLimits
 	state        *State
 	recorders    []Recorder
-	staticRoute  string
 	hasBudget    bool
 	hasBreaker   bool
 	needsTracing bool

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 
@@ -53,14 +54,27 @@ func (e *limitError) Timeout() bool     { return true }
 func (e *limitError) Temporary() bool   { return true }
 func (e *limitError) Is(err error) bool { return err == context.DeadlineExceeded }
 
-// CauseOf returns an error without the marker that a Scope leaves as the cause
-// of its context: what is left is what the library itself had to say, nil when
-// that was nothing.
+// CauseOf returns what a library itself had to say of an attempt that a Scope
+// ended, nil when that was nothing but the cancellation. What it has to say more,
+// such as which address it was dialling, stays, but is no context.Canceled:
+// nobody but the caller cancels a call.
 func CauseOf(err error) error {
-	if _, own := err.(*limitError); own {
+	if _, own := err.(*limitError); own || err == context.Canceled {
 		return nil
 	}
+	if errors.Is(err, context.Canceled) {
+		return &echoError{err}
+	}
 	return err
+}
+
+// echoError is an error of a library that was told to stop.
+type echoError struct{ err error }
+
+func (e *echoError) Error() string      { return e.err.Error() }
+func (e *echoError) As(target any) bool { return errors.As(e.err, target) }
+func (e *echoError) Is(target error) bool {
+	return target != context.Canceled && errors.Is(e.err, target)
 }
 
 var limitErrors = func() (errs [limitCount]error) {
@@ -95,6 +109,7 @@ type Scope struct {
 	context.Context
 
 	call       *Call
+	policy     *Policy // of the hop that the attempt belongs to
 	cancel     context.CancelCauseFunc
 	timer      *scopeTimer
 	deadline   time.Time
@@ -109,26 +124,23 @@ type Scope struct {
 	// reading is the time since the start of the call at which a Read began to
 	// wait, plus one, 0 while none does. Only kept where an idle gap is limited.
 	reading atomic.Int64
+	// asleep says that the timer does not look after the idle gap since nobody
+	// reads: the next Read wakes it.
+	asleep atomic.Bool
 }
 
 // Open starts the limits of an attempt that begins at now. A policy without any
 // limit and without retries costs nothing: the scope is then the parent.
 func (s *Scope) Open(parent context.Context, c *Call, now time.Time) {
 	p := c.Policy
-	s.call, s.Context, s.deadline = c, parent, c.End()
-	if p.Shadow {
-		return
-	}
-	s.totalEnd = c.end
-	if !c.end.IsZero() && !c.caller.IsZero() && c.caller.Before(c.end) {
-		// The caller's context does the work.
-		s.totalEnd = time.Time{}
-	}
-	if p.Attempt > 0 {
+	s.call, s.policy, s.Context, s.deadline = c, p, parent, c.End()
+	// A call in mode Shadow has no end; a hop in mode Shadow has that of its call.
+	s.totalEnd = c.before(c.end)
+	if p.Attempt > 0 && !p.Shadow {
 		s.attemptEnd = now.Add(p.Attempt)
 	}
 	end, ok := s.next()
-	if !ok && p.BodyIdle == 0 && !p.needsTracing && p.MaxAttempts <= 1 {
+	if !ok && (p.Shadow || p.BodyIdle == 0 && !p.needsTracing && p.MaxAttempts <= 1) {
 		return
 	}
 	s.Context, s.cancel = context.WithCancelCause(parent)
@@ -136,6 +148,10 @@ func (s *Scope) Open(parent context.Context, c *Call, now time.Time) {
 		s.timer = c.engine.arm(s, end.Sub(now))
 	}
 }
+
+// Rules returns the policy that the attempt was made under; the call may have gone
+// on to a hop with another one.
+func (s *Scope) Rules() *Policy { return s.policy }
 
 // Deadline returns when the call ends; it does not change during the life of
 // the scope. The attempt's ceiling is not part of it, since a response that
@@ -179,11 +195,15 @@ func (s *Scope) Fired() Limit {
 
 // Attribution says which field and how long a limit of this scope was.
 func (s *Scope) Attribution(l Limit) Attribution {
-	p := s.call.Policy
+	p := s.policy
 	a := Attribution{Field: limits[l].field}
 	switch l {
 	case LimitTotal:
-		return s.call.attributeTotal()
+		end := s.totalEnd
+		if !s.bodyEnd.IsZero() {
+			end = s.bodyEnd
+		}
+		return s.call.attributeEnd(end)
 	case LimitAttempt:
 		a.Limit = p.Attempt
 	case LimitConnect, LimitPool:
@@ -205,14 +225,15 @@ func (s *Scope) EnterBody(stream bool) bool {
 	if s.cancel == nil {
 		return true
 	}
-	if s.coversBody(stream) {
-		s.bodyEnd = s.totalEnd
+	s.bodyEnd = s.endOfBody(stream)
+	if !s.policy.Shadow {
+		s.idle = s.policy.BodyIdle
 	}
-	s.idle = s.call.Policy.BodyIdle
 	if !s.phase.CompareAndSwap(phaseHeaders, phaseBody) {
+		s.bodyEnd = time.Time{}
 		return false
 	}
-	if s.idle == 0 && !s.bodyEnd.IsZero() {
+	if s.idle == 0 && s.timer != nil && !s.bodyEnd.IsZero() && s.bodyEnd.Equal(s.totalEnd) {
 		return true
 	}
 	if s.timer != nil {
@@ -220,31 +241,52 @@ func (s *Scope) EnterBody(stream bool) bool {
 		s.timer = nil
 	}
 	// The idle gap may be shorter than what the timer waited for.
-	if s.idle > 0 {
-		s.timer = s.call.engine.arm(s, s.untilNext(s.call.Now()))
+	if wait := s.untilNext(s.call.Now()); wait > 0 {
+		s.timer = s.call.engine.arm(s, wait)
 	}
 	return true
 }
 
-// coversBody says whether the total goes on after the headers. An ambient
-// budget always does, streams excepted.
-func (s *Scope) coversBody(stream bool) bool {
-	switch s.call.Policy.Scope {
-	case document.ScopeHeaders:
-		return s.call.source == failure.SourceBudget && !stream
-	case document.ScopeBody:
-		return true
+// endOfBody returns when the body has to be there: at the end of the total where
+// that goes on after the headers, by the rules of the hop that brought them, else
+// at the end of the ambient budget, streams excepted; zero for never.
+func (s *Scope) endOfBody(stream bool) time.Time {
+	switch scope := s.policy.Scope; {
+	case scope == document.ScopeBody, scope == "" && !stream:
+		return s.totalEnd
+	case stream:
+		return time.Time{}
 	default:
-		return !stream
+		return s.call.before(s.call.budget)
 	}
+}
+
+// Over reports whether the time of the attempt is up at a time, and whose limit
+// it was: until the headers that of the call, from then on that of the body.
+func (s *Scope) Over(now time.Time) (Attribution, bool) {
+	c := s.call
+	if s.phase.Load() == phaseHeaders {
+		return c.Expired(now)
+	}
+	for _, end := range [...]time.Time{s.bodyEnd, c.caller} {
+		if !end.IsZero() && !now.Before(end) {
+			return c.attributeEnd(end), true
+		}
+	}
+	return Attribution{}, false
 }
 
 // BeginRead and EndRead bracket a Read of the body, so that the idle gap counts
 // the time in which the peer is silent and not the time in which the caller
 // does something else.
 func (s *Scope) BeginRead() {
-	if s.idle > 0 {
-		s.reading.Store(int64(s.call.Now().Sub(s.call.start)) + 1)
+	if s.idle <= 0 {
+		return
+	}
+	now := s.call.Now()
+	s.reading.Store(int64(now.Sub(s.call.start)) + 1)
+	if s.asleep.CompareAndSwap(true, false) {
+		s.timer.again(s.untilNext(now))
 	}
 }
 
@@ -293,12 +335,29 @@ func (s *Scope) expireBody(t *scopeTimer) {
 		s.fireFrom(phaseBody, LimitTotal)
 		return
 	}
-	if silent, ok := s.silence(now); ok && s.idle > 0 && silent >= s.idle {
+	silent, reading := s.silence(now)
+	switch {
+	case s.idle == 0:
+		t.again(s.untilNext(now))
+	case !reading:
+		s.sleep(t, now)
+	case silent >= s.idle:
 		s.fireFrom(phaseBody, LimitBodyIdle)
-		return
+	default:
+		t.again(s.untilNext(now))
 	}
-	if wait := s.untilNext(now); wait > 0 {
-		t.again(wait)
+}
+
+// sleep leaves the idle gap to the next Read, so that a body that nobody reads
+// costs nothing. The timer goes on for the total alone.
+func (s *Scope) sleep(t *scopeTimer, now time.Time) {
+	if !s.bodyEnd.IsZero() {
+		t.again(max(1, s.bodyEnd.Sub(now)))
+	}
+	s.asleep.Store(true)
+	if s.reading.Load() != 0 && s.asleep.CompareAndSwap(true, false) {
+		// A Read began meanwhile and did not see that it had to wake the timer.
+		t.again(s.untilNext(now))
 	}
 }
 
@@ -360,9 +419,13 @@ func (t *scopeTimer) fire() {
 	}
 }
 
-// again arms the timer from its own callback. A release meanwhile did not find
-// it running, so it is looked for once more.
+// again arms the timer while its scope uses it, from its own callback or from
+// the Read that wakes it. A release meanwhile did not find it running, so it is
+// looked for once more.
 func (t *scopeTimer) again(wait time.Duration) {
+	if wait <= 0 {
+		return
+	}
 	t.rearmed.Store(true)
 	t.timer.Reset(wait)
 	if t.scope.Load() == nil {
@@ -374,8 +437,8 @@ func (t *scopeTimer) again(wait time.Duration) {
 // timer that was stopped before it fired is kept for another scope: a callback
 // under way still belongs to the old one.
 func (t *scopeTimer) release() {
-	stopped := t.timer.Stop()
 	t.scope.Store(nil)
+	stopped := t.timer.Stop()
 	if stopped && !t.rearmed.Load() {
 		t.engine.timers.Put(t)
 	}

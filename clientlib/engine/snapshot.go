@@ -71,6 +71,9 @@ func (s *Snapshot) find(name string, port uint16) *upstream {
 			return nil
 		}
 		rest = rest[dot+1:]
+		if len(name)-len(rest) == 1 {
+			continue // a leading dot: no label stands before it
+		}
 		if u := pick(s.wildcard[rest], port); u != nil {
 			return u
 		}

@@ -29,6 +29,8 @@ type attempt struct {
 	status  int
 	headers time.Time
 	stream  bool
+	ticket  uint32 // of the redirect that the response is, see hop
+	closed  atomic.Bool
 	ended   atomic.Bool
 	unwatch func() bool // of a traced body
 	err     error       // what Read returns from now on
@@ -43,9 +45,11 @@ func (a *attempt) send(req *http.Request, body *requestBody) result {
 	if err != nil {
 		return a.failed(err)
 	}
+	release := body.guard(&a.Scope, out.Body)
 	resp, err := a.roundTrip(out)
+	release()
 	a.phases.stop()
-	if a.flight.Policy.Shadow {
+	if a.Rules().Shadow {
 		a.compareHeaders()
 	}
 	if err != nil {
@@ -82,7 +86,7 @@ func (a *attempt) roundTrip(out *http.Request) (*http.Response, error) {
 // prepare builds the request of this attempt: a shallow copy, never the
 // caller's own.
 func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, error) {
-	p := a.flight.Policy
+	p := a.Rules()
 	var ctx context.Context = &a.Scope
 	if p.Watches() {
 		ctx = a.watchPhases(ctx)
@@ -98,22 +102,11 @@ func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, 
 	if err := body.attach(out); err != nil {
 		return nil, err
 	}
-	if p.DeadlineHeader == "" || p.Shadow {
+	left, ok := a.flight.Stamp(a.began)
+	if !ok {
 		return out, nil
 	}
-	left := a.flight.Left(a.began)
-	if left < 0 {
-		return out, nil
-	}
-	left -= p.DeadlineReserve
-	if left < time.Millisecond {
-		// Less than the header can say is left: sending the request would cost
-		// a connection and come to nothing.
-		closeBody(out)
-		a.Fire(engine.LimitTotal)
-		return nil, context.DeadlineExceeded
-	}
-	a.stamp[0] = strconv.FormatInt(left.Milliseconds(), 10)
+	a.stamp[0] = strconv.FormatInt(left, 10)
 	if !a.flight.Traced() {
 		out.Header = cloneHeader(req.Header)
 	}
@@ -134,7 +127,7 @@ func (a *attempt) failed(err error) result {
 		out, attribution := callerEnded(a.parent)
 		return result{err: context.Cause(a.parent), outcome: out, attribution: attribution}
 	}
-	if attribution, over := a.flight.Expired(a.flight.Now()); over {
+	if attribution, over := a.Over(a.flight.Now()); over {
 		// The peer gave up at the instant at which our timer was about to.
 		none.Kind = failure.TotalTimeout
 		return result{err: err, outcome: none, attribution: attribution}
@@ -147,7 +140,11 @@ func (a *attempt) failed(err error) result {
 func (a *attempt) discard(resp *http.Response) {
 	if resp != nil {
 		if resp.Body != http.NoBody && resp.ContentLength <= drainBytes {
-			timer := a.flight.transport.engine.Clock().AfterFunc(drainTime, a.Finish)
+			bound := drainTime
+			if left := a.flight.Left(a.flight.Now()); left >= 0 {
+				bound = min(bound, left)
+			}
+			timer := a.flight.transport.engine.Clock().AfterFunc(bound, a.Finish)
 			drain(resp.Body)
 			timer.Stop()
 		}
@@ -192,8 +189,8 @@ func (a *attempt) bodyError(err error) error {
 		a.end(engine.Outcome{OK: true})
 		return err
 	}
-	if a.ended.Load() && a.Fired() == engine.LimitNone {
-		return err // read after Close: the library's own words
+	if a.closed.Load() && a.Fired() == engine.LimitNone {
+		return err // read after or during Close: the library's own words
 	}
 	res := a.failed(err)
 	if res.outcome.Kind == failure.Unknown {
@@ -206,6 +203,7 @@ func (a *attempt) bodyError(err error) error {
 // Close ends the body. The library's Close comes before the cancellation, so
 // that a connection that can be kept is.
 func (a *attempt) Close() error {
+	a.closed.Store(true)
 	err := a.inner.Close()
 	a.end(engine.Outcome{OK: true})
 	return err
@@ -223,11 +221,11 @@ func (a *attempt) endOnce(o engine.Outcome) {
 	if a.ended.Swap(true) {
 		return
 	}
-	if a.flight.Policy.Shadow {
+	if a.Rules().Shadow {
 		a.compareBody()
 	}
 	a.Finish()
 	o.Status = a.status
 	a.flight.BodyDone(a.headers, o)
-	a.flight.hop.closed(a.flight)
+	a.flight.hop.closed(a.ticket)
 }

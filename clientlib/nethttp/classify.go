@@ -25,7 +25,7 @@ func (a *attempt) classifyResponse(resp *http.Response) engine.Outcome {
 		return o
 	}
 	o.Kind = failure.Status
-	o.RetryStatus = a.flight.Policy.RetriesStatus(resp.StatusCode)
+	o.RetryStatus = a.Rules().RetriesStatus(resp.StatusCode)
 	o.ServerFault = resp.StatusCode >= 500
 	if o.RetryStatus {
 		o.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.flight.Now())
@@ -98,6 +98,9 @@ func classifyOwn(err error) (failure.Kind, bool) {
 	if errors.As(err, &body) {
 		return failure.BodyError, true
 	}
+	if errors.Is(err, errLost) {
+		return failure.Disconnected, true
+	}
 	var stream streamError
 	if errors.As(err, &stream) {
 		switch stream.Code {
@@ -147,14 +150,14 @@ func isTLS(err error) bool {
 	)
 	switch {
 	case errors.As(err, &record), errors.As(err, &cert), errors.As(err, &alert),
-		errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid):
+		errors.As(err, &authority), errors.As(err, &hostname), errors.As(err, &invalid),
+		errors.Is(err, http.ErrSchemeMismatch):
 		return true
 	case errors.As(err, &op) && (op.Op == "remote error" || op.Op == "local error"):
 		return true
 	default:
 		text := err.Error()
-		return strings.HasPrefix(text, "tls: ") || strings.HasPrefix(text, "remote error: tls: ") ||
-			strings.Contains(text, "server gave HTTP response to HTTPS client")
+		return strings.HasPrefix(text, "tls: ") || strings.HasPrefix(text, "remote error: tls: ")
 	}
 }
 
@@ -174,37 +177,73 @@ func classifyTimeout(err error) (failure.Kind, bool) {
 	return failure.ReadTimeout, true
 }
 
-// texts are errors of net/http without a type or a name, by what they contain.
+// wrappings are what net/http puts before an error that it does not wrap.
+var wrappings = []string{
+	"http2: Transport: cannot retry err [",
+	"net/http: HTTP/1.x transport connection broken: ",
+	"net/http: Transport failed to read from server: ",
+}
+
+// texts are errors of net/http without a type or a name, by how they begin. A
+// peer can put words of its own into an error (a malformed response is quoted,
+// the debug data of a GOAWAY too), but not at its beginning.
 var texts = []struct {
-	part string
-	kind failure.Kind
+	begin string
+	kind  failure.Kind
 }{
-	{"Server's graceful shutdown GOAWAY", failure.Unprocessed},
-	{"REFUSED_STREAM", failure.Unprocessed},
+	{"http2: Transport received Server's graceful shutdown GOAWAY", failure.Unprocessed},
+	{"http2: Transport received GOAWAY from server", failure.Unprocessed},
 	{"http2: client conn not usable", failure.Unprocessed},
 	{"http2: client conn could not be established", failure.ConnectError},
 	{"http2: server sent GOAWAY and closed the connection", failure.Disconnected},
-	{"http2: client connection lost", failure.Disconnected},
+	{"http2: client connection ", failure.Disconnected},
 	{"http2: client conn is closed", failure.Disconnected},
 	{"http: server closed idle connection", failure.Disconnected},
-	{"malformed", failure.ProtocolError},
+	{"http: idle connection timeout", failure.Disconnected},
+	{"malformed ", failure.ProtocolError},
 	{"invalid header", failure.ProtocolError},
 	{"bad Content-Length", failure.ProtocolError},
+	{"http: message cannot contain multiple Content-Length headers", failure.ProtocolError},
 	{"too many transfer encodings", failure.ProtocolError},
 	{"unsupported transfer encoding", failure.ProtocolError},
-	{"server response headers exceeded", failure.ProtocolError},
-	{"too many 1xx informational responses", failure.ProtocolError},
-	{"connection error: PROTOCOL_ERROR", failure.ProtocolError},
-	{"connection error: FRAME_SIZE_ERROR", failure.ProtocolError},
-	{"connection error: COMPRESSION_ERROR", failure.ProtocolError},
-	{"chunked encoding", failure.ProtocolError},
+	{"net/http: server response headers exceeded", failure.ProtocolError},
+	{"net/http: server replied with more than declared Content-Length", failure.ProtocolError},
+	{"http2: response header list larger than advertised limit", failure.ProtocolError},
+	{"http2: failed reading the frame payload", failure.ProtocolError},
+	{"http2: unexpected ALPN protocol", failure.ProtocolError},
+	{"connection error: ", failure.ProtocolError},
+	{"http: suspiciously long trailer after chunked body", failure.ProtocolError},
+	{"http chunk ", failure.ProtocolError},
+	{"empty hex number for chunk length", failure.ProtocolError},
 	{"invalid byte in chunk length", failure.ProtocolError},
+	{"invalid CR in chunked line", failure.ProtocolError},
+	{"chunked ", failure.ProtocolError},
+	{"header line too long", failure.ProtocolError},
+	{"bad trailer key", failure.ProtocolError},
+	{"http: ContentLength=", failure.BodyError},
+	{"http2: request body larger than specified content length", failure.BodyError},
+	{"http: unexpected EOF reading trailer", failure.Disconnected},
 	{"gzip: invalid", failure.BodyError},
 }
 
 func classifyText(text string) (failure.Kind, bool) {
+	for _, w := range wrappings {
+		text = strings.TrimPrefix(text, w)
+	}
+	if rest, ok := strings.CutPrefix(text, "stream error: stream ID "); ok {
+		// A stream error inside of one that lost its type.
+		_, code, _ := strings.Cut(rest, "; ")
+		switch {
+		case strings.HasPrefix(code, "REFUSED_STREAM"):
+			return failure.Unprocessed, true
+		case strings.HasPrefix(code, "PROTOCOL_ERROR"):
+			return failure.ProtocolError, true
+		default:
+			return failure.Disconnected, true
+		}
+	}
 	for _, t := range texts {
-		if strings.Contains(text, t.part) {
+		if strings.HasPrefix(text, t.begin) {
 			return t.kind, true
 		}
 	}

@@ -42,6 +42,9 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 	body := newRequestBody(req, f.Policy)
 	defer body.settle()
 	for {
+		if err := f.lapse(&body); err != nil {
+			return nil, err
+		}
 		a := f.open(req.Context())
 		res := a.send(req, &body)
 		res.outcome.Repeatable = f.repeatable(req)
@@ -50,11 +53,28 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 		if !decision.Retry {
 			return f.conclude(a, req, res, decision)
 		}
+		next := f.Now().Add(decision.Wait)
 		a.discard(res.response)
-		if err := f.wait(req.Context(), decision.Wait); err != nil {
+		if err := f.wait(req.Context(), next); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// lapse ends the call where too little of it is left for another request.
+func (f *flight) lapse(body *requestBody) error {
+	now := f.Start()
+	if f.Attempts() > 0 {
+		now = f.Now()
+	}
+	attribution, lapsed := f.Lapsed(now)
+	if !lapsed {
+		return nil
+	}
+	body.unused()
+	out := engine.Outcome{Kind: failure.TotalTimeout, Status: engine.NoStatus}
+	f.Settle(out, attribution, engine.Decision{})
+	return f.Failure(out, attribution, engine.Decision{}, nil)
 }
 
 // open begins an attempt.
@@ -93,7 +113,7 @@ func (f *flight) conclude(a *attempt, req *http.Request, res result, d engine.De
 	}
 	resp.Request = req
 	if isRedirect(resp) {
-		f.hop.await(res.outcome, d)
+		a.ticket = f.hop.await(f, res.outcome, d)
 	} else {
 		f.Settle(res.outcome, res.attribution, d)
 	}
@@ -101,10 +121,10 @@ func (f *flight) conclude(a *attempt, req *http.Request, res result, d engine.De
 	return resp, nil
 }
 
-// wait sleeps between two attempts. Only the caller can end it early: a wait
-// that would pass the deadline is never begun.
-func (f *flight) wait(ctx context.Context, d time.Duration) error {
-	if d > 0 {
+// wait sleeps until the next attempt is due. Only the caller can end it early: a
+// wait that would pass the deadline is never begun.
+func (f *flight) wait(ctx context.Context, next time.Time) error {
+	if d := next.Sub(f.Now()); d > 0 {
 		timer := f.transport.engine.Clock().NewTimer(d)
 		select {
 		case <-timer.C():

@@ -2,43 +2,75 @@ package nethttp
 
 import (
 	"net/http"
-	"sync/atomic"
+	"sync"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
 
-// redirectGrace is how long a call whose response was a redirect waits, after
-// the response was closed, for http.Client to follow it. http.Client closes
-// the response right before it makes the next request, so this is only ever
-// spent by callers that do not follow.
-const redirectGrace = time.Second
+// A call whose response was a redirect waits for http.Client to follow it.
+// http.Client closes the response right before it makes the next request, so
+// these times are only ever spent by callers that do not follow.
+const (
+	// redirectGrace is how long the call waits once the response was closed.
+	redirectGrace = time.Second
+	// redirectPatience is how long it waits while the response is open, since
+	// callers forget to close one without a body.
+	redirectPatience = 30 * time.Second
+)
 
 // hop is the seam between two requests of a redirected call. http.Client hands
 // the response of a hop to the request of the next one (Request.Response);
 // that response's body is our attempt, and it leads back to the call.
 type hop struct {
-	// waiting says that the call is not settled since it may go on.
-	waiting  atomic.Bool
-	outcome  engine.Outcome
-	decision engine.Decision
+	mu sync.Mutex
+	// open is the ticket of the redirect that the call waits on, 0 for none.
+	// Tickets are never used twice, so neither an old response nor the timer of
+	// an old hop can end or continue a later one.
+	open, last uint32
+	timer      clock.Timer
+	outcome    engine.Outcome
+	decision   engine.Decision
 }
 
-func (h *hop) await(o engine.Outcome, d engine.Decision) {
-	h.outcome, h.decision = o, d
-	h.waiting.Store(true)
-}
-
-// closed settles a call that nobody went on with.
-func (h *hop) closed(f *flight) {
-	if !h.waiting.Load() {
-		return
-	}
-	f.transport.engine.Clock().AfterFunc(redirectGrace, func() {
-		if h.waiting.CompareAndSwap(true, false) {
+// await puts off the end of a call whose response is a redirect.
+func (h *hop) await(f *flight, o engine.Outcome, d engine.Decision) (ticket uint32) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.last++
+	h.open, h.outcome, h.decision = h.last, o, d
+	ticket = h.last
+	h.timer = f.transport.engine.Clock().AfterFunc(redirectPatience, func() {
+		if h.take(ticket) {
 			f.Settle(h.outcome, engine.Attribution{}, h.decision)
 		}
 	})
+	return ticket
+}
+
+// closed leaves little time to go on with the redirect of a ticket; 0 is none.
+func (h *hop) closed(ticket uint32) {
+	if ticket == 0 {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.open == ticket {
+		h.timer.Reset(redirectGrace)
+	}
+}
+
+// take ends the wait on a redirect; false when it is over already.
+func (h *hop) take(ticket uint32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if ticket == 0 || h.open != ticket {
+		return false
+	}
+	h.open = 0
+	h.timer.Stop()
+	return true
 }
 
 // redirected returns the call that a request carries on, nil for a new one.
@@ -47,7 +79,7 @@ func redirected(req *http.Request) *flight {
 		return nil
 	}
 	a, ok := req.Response.Body.(*attempt)
-	if !ok || !a.flight.hop.waiting.CompareAndSwap(true, false) {
+	if !ok || !a.flight.hop.take(a.ticket) {
 		return nil
 	}
 	return a.flight

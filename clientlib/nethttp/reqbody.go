@@ -1,6 +1,7 @@
 package nethttp
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -71,6 +72,29 @@ func (b *requestBody) attach(out *http.Request) error {
 	return nil
 }
 
+// guard makes the end of ctx unblock the request body of an attempt, and returns
+// what ends that again. net/http's HTTP/1 waits for its writer before it returns,
+// even with a dead context, and that writer may be waiting for a body that never
+// comes. Bodies with a GetBody are in memory or files and do not block.
+func (b *requestBody) guard(ctx *engine.Scope, body io.ReadCloser) (release func()) {
+	if b.empty() || b.req.GetBody != nil || ctx.Done() == nil {
+		return func() {}
+	}
+	abandon := func() { _ = body.Close() }
+	if view, ok := body.(*captureView); ok {
+		abandon = view.abandon
+	}
+	stop := context.AfterFunc(ctx, abandon)
+	return func() { stop() }
+}
+
+// unused closes the body where no attempt came to read it.
+func (b *requestBody) unused() {
+	if !b.used && b.capture == nil {
+		closeBody(b.req)
+	}
+}
+
 // settle says that no other attempt follows.
 func (b *requestBody) settle() {
 	if b.capture != nil {
@@ -81,6 +105,8 @@ func (b *requestBody) settle() {
 var (
 	errViewClosed = errors.New("read of a closed request body")
 	errOverflow   = errors.New("the part already sent was longer than retry.maxReplayBytes")
+	// errLost is what net/http's own repetition fails with: the connection broke.
+	errLost = errors.New("the connection broke, and the request body cannot be sent again")
 )
 
 // capture keeps what is read from a request body, up to a limit, so that it can
@@ -93,8 +119,8 @@ type capture struct {
 	limit  int64
 
 	mu      sync.Mutex
-	changed sync.Cond // busy ended, or a view was closed
-	busy    bool      // a view is reading the source
+	changed sync.Cond    // the reader is done, or a view was closed
+	reader  *captureView // who is reading the source, nil for nobody
 	kept    []byte
 	total   int64 // read from source so far
 	err     error // of source, io.EOF included
@@ -121,7 +147,7 @@ func (c *capture) view() io.ReadCloser {
 // getBody is Request.GetBody of an attempt, for repetitions inside net/http.
 func (c *capture) getBody() (io.ReadCloser, error) {
 	if c.overflow.Load() {
-		return nil, errOverflow
+		return nil, errLost
 	}
 	return c.view(), nil
 }
@@ -156,7 +182,7 @@ func (v *captureView) Read(p []byte) (int, error) {
 	c := v.capture
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for c.busy && !v.closed && v.offset >= c.total {
+	for c.reader != nil && !v.closed && v.offset >= c.total {
 		c.changed.Wait()
 	}
 	switch {
@@ -177,11 +203,11 @@ func (v *captureView) Read(p []byte) (int, error) {
 // readSource is called with the lock and returns with it.
 func (v *captureView) readSource(p []byte) (int, error) {
 	c := v.capture
-	c.busy = true
+	c.reader = v
 	c.mu.Unlock()
 	n, err := c.source.Read(p)
 	c.mu.Lock()
-	c.busy = false
+	c.reader = nil
 	c.keep(p[:n])
 	if err != nil && err != io.EOF {
 		err = &bodyError{err}
@@ -203,13 +229,29 @@ func (c *capture) keep(p []byte) {
 	c.kept = append(c.kept, p...)
 }
 
-// Close does not wait for a read that is blocked.
-func (v *captureView) Close() error {
-	v.capture.release(func() {
-		if !v.closed {
-			v.closed = true
-			v.capture.open--
+// abandon closes the view of an attempt that is over. Where that attempt is still
+// waiting for the source, the source is given up: only closing it can end that.
+func (v *captureView) abandon() {
+	c := v.capture
+	c.release(func() {
+		v.shut()
+		if c.reader == v {
+			c.overflow.Store(true)
+			c.settled, c.open = true, 0
 		}
 	})
+}
+
+// Close does not wait for a read that is blocked.
+func (v *captureView) Close() error {
+	v.capture.release(v.shut)
 	return nil
+}
+
+// shut is called with the lock.
+func (v *captureView) shut() {
+	if !v.closed {
+		v.closed = true
+		v.capture.open--
+	}
 }

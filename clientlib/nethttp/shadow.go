@@ -11,7 +11,7 @@ import (
 // compared with what it would have been allowed.
 
 func (a *attempt) compareHeaders() {
-	p, now := a.flight.Policy, a.flight.Now()
+	p, now := a.Rules(), a.flight.Now()
 	if p.Attempt > 0 && now.Sub(a.began) > p.Attempt {
 		a.flight.WouldCut(engine.LimitAttempt.Label())
 	}
@@ -22,7 +22,7 @@ func (a *attempt) compareHeaders() {
 }
 
 func (a *attempt) compareBody() {
-	p := a.flight.Policy
+	p := a.Rules()
 	if p.Total > 0 && !a.totalPassed && p.Scope != document.ScopeHeaders && !(a.stream && p.Scope == "") &&
 		a.flight.Now().Sub(a.flight.Start()) > p.Total {
 		a.flight.WouldCut(engine.LimitTotal.Label())
@@ -32,7 +32,7 @@ func (a *attempt) compareBody() {
 // beginRead and endRead bracket a read of the body for the idle gap.
 func (a *attempt) beginRead() time.Time {
 	a.BeginRead()
-	if p := a.flight.Policy; p.Shadow && p.BodyIdle > 0 {
+	if p := a.Rules(); p.Shadow && p.BodyIdle > 0 {
 		return a.flight.Now()
 	}
 	return time.Time{}
@@ -43,7 +43,7 @@ func (a *attempt) endRead(began time.Time) {
 	if began.IsZero() || a.idlePassed {
 		return
 	}
-	if a.flight.Now().Sub(began) > a.flight.Policy.BodyIdle {
+	if a.flight.Now().Sub(began) > a.Rules().BodyIdle {
 		a.idlePassed = true
 		a.flight.WouldCut(engine.LimitBodyIdle.Label())
 	}
