@@ -15,24 +15,46 @@ type reader struct {
 	client *v1alpha1.ReportedClient
 }
 
-// readersByClient sorts the reports of the namespace by client name.
-func readersByClient(in *Input) map[string][]reader {
+// readersByDocument sorts the reports of the namespace by the client whose
+// document they read: their own, or "" for those that no policy names.
+func (p *planner) readersByDocument() map[string][]reader {
 	readers := map[string][]reader{}
-	if in.Options.ReportingDisabled {
+	if p.in.Options.ReportingDisabled {
 		return readers
 	}
-	for i := range in.Reports {
-		report := &in.Reports[i]
-		if report.Namespace != in.Namespace {
+	for i := range p.in.Reports {
+		report := &p.in.Reports[i]
+		if report.Namespace != p.in.Namespace {
 			continue
 		}
 		for j := range report.Clients {
 			c := &report.Clients[j]
-			readers[string(c.Name)] = append(readers[string(c.Name)], reader{report, c})
+			client := c.Name
+			if p.levels.named[client] == nil {
+				client = ""
+			}
+			readers[client] = append(readers[client], reader{report, c})
 		}
 	}
 	return readers
 }
+
+// Verdict is what a reader did with one policy.
+type Verdict string
+
+// The verdicts.
+const (
+	// VerdictApplied: this generation is in force.
+	VerdictApplied Verdict = "Applied"
+	// VerdictRejected: the document with this generation was refused.
+	VerdictRejected Verdict = "Rejected"
+	// VerdictPending: not in force yet, and it is too early to expect it.
+	VerdictPending Verdict = "Pending"
+	// VerdictStale: not in force, for longer than it can take.
+	VerdictStale Verdict = "Stale"
+	// VerdictUnknown: the library is too old to tell.
+	VerdictUnknown Verdict = "Unknown"
+)
 
 // tally counts readers by what they did with one policy.
 type tally struct {
@@ -42,6 +64,22 @@ type tally struct {
 	static int32
 	// rejection is what the first pod that rejected says.
 	rejection string
+}
+
+// of is the count of one verdict.
+func (t *tally) of(v Verdict) *int32 {
+	switch v {
+	case VerdictApplied:
+		return &t.applied
+	case VerdictRejected:
+		return &t.rejected
+	case VerdictPending:
+		return &t.pending
+	case VerdictStale:
+		return &t.stale
+	default:
+		return &t.unknown
+	}
 }
 
 func (t *tally) add(o tally) {
@@ -113,17 +151,16 @@ func (p *planner) listen(t *target, readers []reader, unwritten bool) *audience 
 	return a
 }
 
-// count adds one reader. Its own words about a policy hold when UID and
-// generation are equal; generations are never ordered, since a policy that was
-// made anew starts again at 1.
+// count adds one reader. What it says of single policies moves it from the
+// common count to theirs.
 func (a *audience) count(p *planner, r reader, member map[*policy]bool) {
 	a.common.reporting++
-	if a.revision != "" && r.client.Revision == a.revision {
+	if a.follows(r) {
 		a.common.applied++
 		return
 	}
-	counter := a.silent(r)
-	*counter(&a.common)++
+	common := a.silent(r)
+	*a.common.of(common)++
 	static := int32(0)
 	if r.client.Delivery == v1alpha1.DeliveryStatic {
 		static = 1
@@ -133,38 +170,62 @@ func (a *audience) count(p *planner, r reader, member map[*policy]bool) {
 	for i := range r.client.Policies {
 		said := &r.client.Policies[i]
 		policy := p.byName[said.Namespace+"/"+said.Name]
-		if policy == nil || !member[policy] || spoken[policy] || said.UID != string(policy.object.UID) || said.Generation != policy.object.Generation {
+		if policy == nil || !member[policy] || spoken[policy] || !speaksOf(said, policy) {
 			continue
 		}
 		spoken[policy] = true
+		verdict, speaks := verdictOf(said)
+		if !speaks {
+			continue
+		}
 		moved := a.moved[policy]
 		if moved == nil {
 			moved = &tally{}
 			a.moved[policy] = moved
 		}
-		switch said.State {
-		case v1alpha1.PolicyApplied:
-			*counter(moved)--
-			moved.applied++
-			moved.static -= static
-		case v1alpha1.PolicyRejected:
-			*counter(moved)--
-			moved.rejected++
-			moved.static -= static
+		*moved.of(common)--
+		*moved.of(verdict)++
+		moved.static -= static
+		if verdict == VerdictRejected {
 			moved.rejection = firstText(moved.rejection, rejectionText(r, said))
 		}
+	}
+}
+
+// follows reports whether a reader has the very document that it should have.
+func (a *audience) follows(r reader) bool {
+	return a.revision != "" && r.client.Revision == a.revision
+}
+
+// speaksOf reports whether a reader means this policy at this generation. UID
+// and generation are equal or not; they are never ordered, since a policy that
+// was made anew starts again at generation 1.
+func speaksOf(said *v1alpha1.ReportedPolicy, p *policy) bool {
+	return said.Namespace == p.object.Namespace && said.Name == p.object.Name &&
+		said.UID == string(p.object.UID) && said.Generation == p.object.Generation
+}
+
+// verdictOf is what a reader says of a policy, if that says anything.
+func verdictOf(said *v1alpha1.ReportedPolicy) (Verdict, bool) {
+	switch said.State {
+	case v1alpha1.PolicyApplied:
+		return VerdictApplied, true
+	case v1alpha1.PolicyRejected:
+		return VerdictRejected, true
+	default:
+		return "", false
 	}
 }
 
 // silent says as what a reader counts that has another document than it should
 // and says nothing of a policy: unknown when it is too old to tell, pending as
 // long as it is too early to expect more, then stale.
-func (a *audience) silent(r reader) func(*tally) *int32 {
+func (a *audience) silent(r reader) Verdict {
 	if r.client.Revision == "" && len(r.client.Policies) == 0 && r.client.State != v1alpha1.StateFallback {
-		return func(t *tally) *int32 { return &t.unknown }
+		return VerdictUnknown
 	}
 	if a.revision == "" {
-		return func(t *tally) *int32 { return &t.pending }
+		return VerdictPending
 	}
 	from := a.since
 	if created := r.report.CreationTimestamp.Time; created.After(from) {
@@ -172,9 +233,9 @@ func (a *audience) silent(r reader) func(*tally) *int32 {
 	}
 	if left := from.Add(a.patience).Sub(a.now); left > 0 {
 		a.wait = sooner(a.wait, left)
-		return func(t *tally) *int32 { return &t.pending }
+		return VerdictPending
 	}
-	return func(t *tally) *int32 { return &t.stale }
+	return VerdictStale
 }
 
 // tally of one policy of the document.

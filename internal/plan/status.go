@@ -48,14 +48,7 @@ func (o Output) with(out outcome) Output {
 // describe fills in statuses, events and the time to look again.
 func (p *planner) describe(out *Output) {
 	accounts := p.accounts()
-	readers := readersByClient(p.in)
-	var nameless []reader
-	for _, client := range slices.Sorted(maps.Keys(readers)) {
-		if p.levels.named[client] == nil {
-			nameless = append(nameless, readers[client]...)
-		}
-	}
-	readers[""] = nameless
+	readers := p.readersByDocument()
 	out.RequeueAfter = p.tombstoneWait
 	used := map[*resolved]bool{}
 	for _, t := range p.targets {
