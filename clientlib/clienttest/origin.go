@@ -3,8 +3,10 @@
 package clienttest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"sync"
@@ -21,7 +23,13 @@ import (
 //	/status?code=503&times=2       the status, that many times per key, then 200;
 //	                               times absent: always. &retry_after= sets the header
 //	/reset                         closes the connection without an answer
+//	/rst                           the same by a TCP reset, where there is TCP
 //	/cut?n=8                       announces more than n bytes, sends n, closes
+//	/cuthead                       closes the connection within the headers
+//	/abort?n=8                     headers and n bytes, then an aborted body; on
+//	                               HTTP/2 by resetting the stream
+//	/slowheaders?n=8&every=500ms   the headers one byte every so often, n bytes of
+//	                               them, then the rest
 //	/garbage                       answers with something that is not HTTP
 //	/redirect?n=3&to=/ok           n redirects, then the target; &delay= before each
 //	/events?n=8&every=500ms        text/event-stream, n events
@@ -99,6 +107,14 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status(w, q, n)
 	case "/reset":
 		hijack(w, "")
+	case "/rst":
+		hijackReset(w)
+	case "/cuthead":
+		hijack(w, "HTTP/1.1 200 OK\r\nContent-Le")
+	case "/abort":
+		abort(w, q)
+	case "/slowheaders":
+		slowHeaders(w, q)
 	case "/cut":
 		hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n"+string(make([]byte, q.number("n", 8))))
 	case "/garbage":
@@ -157,13 +173,61 @@ func redirect(w http.ResponseWriter, r *http.Request, q query) {
 
 // hijack takes the connection over, writes raw bytes and closes it.
 func hijack(w http.ResponseWriter, raw string) {
+	if conn := takeOver(w); conn != nil {
+		_, _ = io.WriteString(conn, raw)
+		_ = conn.Close()
+	}
+}
+
+// takeOver returns the connection, nil where it cannot be had.
+func takeOver(w http.ResponseWriter) net.Conn {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {
 		http.Error(w, "this needs HTTP/1.1: "+err.Error(), http.StatusHTTPVersionNotSupported)
+		return nil
+	}
+	return conn
+}
+
+// hijackReset closes the connection so that the peer gets a TCP reset.
+func hijackReset(w http.ResponseWriter) {
+	conn := takeOver(w)
+	if conn == nil {
 		return
 	}
-	_, _ = io.WriteString(conn, raw)
-	_ = conn.Close()
+	raw := conn
+	if t, ok := conn.(*tls.Conn); ok {
+		raw = t.NetConn()
+	}
+	if t, ok := raw.(*net.TCPConn); ok {
+		_ = t.SetLinger(0)
+	}
+	_ = raw.Close()
+}
+
+// abort breaks a body off in the way of the protocol.
+func abort(w http.ResponseWriter, q query) {
+	_, _ = w.Write(make([]byte, q.number("n", 8)))
+	flush(w)
+	panic(http.ErrAbortHandler)
+}
+
+func slowHeaders(w http.ResponseWriter, q query) {
+	conn := takeOver(w)
+	if conn == nil {
+		return
+	}
+	defer conn.Close()
+	n, every := q.number("n", 8), q.duration("every", 500*time.Millisecond)
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n"
+	for i := range min(n, len(head)) {
+		// The connection is ours: that its client left shows in the write.
+		if _, err := io.WriteString(conn, head[i:i+1]); err != nil {
+			return
+		}
+		<-time.After(every)
+	}
+	_, _ = io.WriteString(conn, head[min(n, len(head)):])
 }
 
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }

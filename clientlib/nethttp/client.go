@@ -15,8 +15,9 @@ func NewClient(c *clientlib.Client) *http.Client {
 }
 
 // NewTransport returns the http.RoundTripper of a client's policies on top of
-// base; nil means http.DefaultTransport. What base does by itself, such as a
-// timeout of its own, it goes on doing.
+// base; nil means a copy of http.DefaultTransport that checks the health of its
+// HTTP/2 connections. What base does by itself, such as a timeout of its own, it
+// goes on doing.
 func NewTransport(c *clientlib.Client, base http.RoundTripper) *Transport {
 	c.UseAdapter(capability.NetHTTP())
 	return New(c.Engine(), base)

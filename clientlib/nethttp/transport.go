@@ -2,6 +2,7 @@ package nethttp
 
 import (
 	"net/http"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
@@ -20,13 +21,38 @@ type Transport struct {
 }
 
 // New returns a Transport on an engine. Programs use [NewTransport]; this is
-// for tools that have an engine and no client. A nil base means
-// http.DefaultTransport.
+// for tools that have an engine and no client. A nil base means what it means
+// there.
 func New(e *engine.Engine, base http.RoundTripper) *Transport {
 	if base == nil {
-		base = http.DefaultTransport
+		base = defaultBase()
 	}
 	return &Transport{engine: e, base: base}
+}
+
+// How long an HTTP/2 connection may be silent before it is asked for a sign of
+// life, and how long it has to give one. Without, requests go on to a dead
+// connection for as long as TCP takes to notice (golang/go#36026).
+const (
+	pingAfter  = 10 * time.Second
+	pingWithin = 5 * time.Second
+)
+
+// defaultBase copies http.DefaultTransport, whatever the program made of it; one
+// that is no http.Transport, as in tests, is used as it is.
+func defaultBase() http.RoundTripper {
+	shared, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		return http.DefaultTransport
+	}
+	own := shared.Clone()
+	if own.HTTP2 == nil {
+		own.HTTP2 = &http.HTTP2Config{}
+	}
+	if own.HTTP2.SendPingTimeout == 0 {
+		own.HTTP2.SendPingTimeout, own.HTTP2.PingTimeout = pingAfter, pingWithin
+	}
+	return own
 }
 
 // Unwrap returns the RoundTripper underneath.
