@@ -1,0 +1,153 @@
+// Package callcmd makes one call under a document, through the very engine and
+// adapter that workloads use, and tells attempt by attempt what came of it. It
+// is behind "kubectl timeouts call".
+package callcmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
+)
+
+// Options say what is called and how. Document and URL are required.
+type Options struct {
+	// Document to call under; it must have passed its validation.
+	Document *document.Document
+	// URL to call, http or https.
+	URL string
+	// Method of the request. Empty means GET, or POST where there is a body.
+	Method string
+	Header http.Header
+	// Body of the request; nil for none. A *bytes.Reader or *strings.Reader can
+	// be sent again, any other reader as far as the policy lets it be kept.
+	Body io.Reader
+	// Idempotent is the call site's word on whether the call may be repeated;
+	// nil leaves it to the policy.
+	Idempotent *bool
+	// Route is the call site's route template.
+	Route string
+	// Timeout is the deadline of the caller's context; 0 for none.
+	Timeout time.Duration
+	// Budget is what is left of the request being served; 0 for none.
+	Budget time.Duration
+	// ConnectTo is the host and port to connect to instead of the URL's, for a
+	// forwarded port. Empty for the URL's own.
+	ConnectTo string
+	// Attempted, if set, is called with each attempt as it ends.
+	Attempted func(Attempt)
+}
+
+// Call makes the call. An error means that it could not be tried, since the
+// options are wrong; whether it succeeded is in the result.
+func Call(ctx context.Context, o Options) (*Result, error) {
+	req, err := o.request(ctx)
+	if err != nil {
+		return nil, err
+	}
+	base, err := o.transport()
+	if err != nil {
+		return nil, err
+	}
+	defer base.CloseIdleConnections()
+	watch := &watch{attempted: o.Attempted}
+	e := engine.New(engine.Options{Tracer: watch, Observers: []engine.Observer{watch}})
+	e.Swap(o.Document)
+	client := &http.Client{Transport: nethttp.New(e, base)}
+
+	ctx, cancel := o.context(req.Context())
+	defer cancel()
+	began := e.Clock().Now()
+	resp, err := client.Do(req.WithContext(ctx))
+	if err == nil {
+		headers := e.Clock().Now()
+		var body Body
+		body.Bytes, err = io.Copy(io.Discard, resp.Body)
+		body.Took = Millis(e.Clock().Now().Sub(headers))
+		_ = resp.Body.Close()
+		watch.gotBody(resp.StatusCode, body, err)
+	}
+	return watch.result(req, o.Document, e.Clock().Now().Sub(began), err), nil
+}
+
+func (o *Options) request(ctx context.Context) (*http.Request, error) {
+	if o.Document == nil {
+		return nil, errors.New("there is no document to call under")
+	}
+	u, err := url.Parse(o.URL)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("%q is no URL to call: write http://HOST/… or https://HOST/…", o.URL)
+	}
+	method := o.Method
+	if method == "" && o.Body != nil {
+		method = http.MethodPost
+	}
+	req, err := http.NewRequestWithContext(ctx, method, o.URL, o.Body)
+	if err != nil {
+		return nil, err
+	}
+	for name, values := range o.Header {
+		req.Header[http.CanonicalHeaderKey(name)] = values
+	}
+	if host := req.Header.Get("Host"); host != "" {
+		req.Host = host
+	}
+	return req, nil
+}
+
+// context adds what a call site and its surroundings would have said.
+func (o *Options) context(ctx context.Context) (context.Context, context.CancelFunc) {
+	call := engine.CallOptions{Route: o.Route}
+	if o.Idempotent != nil {
+		call.Vouch = engine.VouchOnce
+		if *o.Idempotent {
+			call.Vouch = engine.VouchIdempotent
+		}
+	}
+	ctx = engine.WithCallOptions(ctx, call)
+	if o.Budget > 0 {
+		ctx = deadline.With(ctx, o.Budget)
+	}
+	if o.Timeout > 0 {
+		return context.WithTimeout(ctx, o.Timeout)
+	}
+	return ctx, func() {}
+}
+
+// transport is one of its own, so that nothing that happened before is reused.
+func (o *Options) transport() (*http.Transport, error) {
+	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if o.ConnectTo == "" {
+		return t, nil
+	}
+	if _, _, err := net.SplitHostPort(o.ConnectTo); err != nil {
+		return nil, fmt.Errorf("connect to %q: write HOST:PORT: %w", o.ConnectTo, err)
+	}
+	dialer := &net.Dialer{}
+	t.Proxy = nil
+	t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return dialer.DialContext(ctx, network, o.ConnectTo)
+	}
+	return t, nil
+}
+
+// kindName is the API spelling, empty for what succeeded.
+func kindName(ok bool, k failure.Kind) string {
+	if ok {
+		return ""
+	}
+	return k.String()
+}
