@@ -1,0 +1,270 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Timers are never early, but a loaded machine is late.
+const (
+	early = 20 * time.Millisecond
+	late  = 500 * time.Millisecond
+)
+
+// near says whether seconds is a limit, give or take what a machine does.
+func near(s float64, limit time.Duration) bool {
+	return s >= (limit-early).Seconds() && s <= (limit+late).Seconds()
+}
+
+func (d *demo) callWithoutPolicy(ctx context.Context) error {
+	d.tell.step("Without a policy nothing is cut",
+		"orders hangs on request. checkout gives up after 1.5 s by its own decision here, since nothing else would end the call.")
+	r, seen, err := d.call(ctx, "/hang", 1500*time.Millisecond)
+	if err != nil {
+		return err
+	}
+	d.tell.check(r.Limit == "caller" && len(seen) == 1 && near(r.Seconds, 1500*time.Millisecond),
+		"without a policy", "one request, ended by the caller after 1.5 s", "%d request, ended by the %s after %.2f s", len(seen), r.Limit, r.Seconds)
+	return nil
+}
+
+func (d *demo) applyPolicy(ctx context.Context) error {
+	d.tell.step("Apply a policy: 1 s for a call, 0.4 s for an attempt, 3 attempts")
+	mark, start := d.configMaps.mark(), time.Now()
+	if _, err := d.kubectl.show(ctx, "apply", "-f", "config/samples/quickstart.yaml"); err != nil {
+		return err
+	}
+	written, _, err := d.configMaps.await(ctx, mark, "the ConfigMap timeouts-checkout with the policy", documentOf(1))
+	if err != nil {
+		return err
+	}
+	if _, err := d.kubectl.show(ctx, "get", "configmap", "timeouts-checkout", "--namespace", "shop", "-o", `jsonpath={.data.policy\.json}`); err != nil {
+		return err
+	}
+	doc := written.Object.document()
+	d.tell.check(total(doc) == "1s", "the ConfigMap holds the policy", "timeouts.total 1s", "timeouts.total %s, %s", total(doc), short(doc.Revision))
+	status, err := d.awaitRevision(ctx, doc.Revision)
+	if err != nil {
+		return err
+	}
+	d.tell.check(status.State == "Ready", "checkout lives on it", "state Ready with this revision", "state %s, %s", status.State, short(status.Revision))
+	d.tell.measured("kubectl apply to the ConfigMap, kubectl's own start included", written.at.Sub(start))
+	return nil
+}
+
+// documentOf wants the document of a generation of the policy.
+func documentOf(generation int64) func(event) bool {
+	return func(e event) bool {
+		return e.Type != "DELETED" && e.Object.Metadata.Name == "timeouts-checkout" && e.Object.document().generation() == generation
+	}
+}
+
+// total of the one upstream.
+func total(doc document) string {
+	if len(doc.Upstreams) == 0 {
+		return "absent"
+	}
+	return doc.Upstreams[0].Timeouts.Total
+}
+
+func (d *demo) callUnderPolicy(ctx context.Context) error {
+	d.tell.step("The same process under the policy", "orders accepts the request and never answers:")
+	r, seen, err := d.call(ctx, "/hang", 0)
+	if err != nil {
+		return err
+	}
+	d.checkHang("a hung server", r, seen, time.Second, 400*time.Millisecond)
+	d.tell.say("orders sends headers at once, then 8 bytes, 0.5 s apart (4 s in all); the total covers the body:")
+	if r, seen, err = d.call(ctx, "/drip?n=8&every=500ms", 0); err != nil {
+		return err
+	}
+	d.tell.check(r.Outcome == "TotalTimeout" && r.Status == 200 && r.Bytes >= 1 && r.Bytes < 8 && len(seen) == 1 && near(r.Seconds, time.Second),
+		"a dripping body", "status 200, some of the 8 bytes, then TotalTimeout at 1.0 s",
+		"status %d, %d of 8 bytes, then %s at %.2f s", r.Status, r.Bytes, r.Outcome, r.Seconds)
+	d.tell.say("And where orders answers, nobody notices:")
+	if r, seen, err = d.call(ctx, "/ok", 0); err != nil {
+		return err
+	}
+	d.tell.check(r.Outcome == "success" && r.Status == 200 && len(seen) == 1, "an answer", "status 200, one request", "status %d, %d request, %s", r.Status, len(seen), r.Outcome)
+	return nil
+}
+
+// checkHang checks a call of a server that never answers, with 3 attempts.
+func (d *demo) checkHang(name string, r result, seen []visit, total, attempt time.Duration) {
+	first := math.NaN()
+	if len(seen) > 0 {
+		first = *seen[0].Seconds
+	}
+	d.tell.check(near(first, attempt), name+", each attempt", fmt.Sprintf("the first request cut at %.1f s", attempt.Seconds()), "the first request was cut at %.2f s", first)
+	d.tell.check(len(seen) == 3, name+", retried", "3 requests seen by orders", "%d requests seen by orders", len(seen))
+	d.tell.check(r.Outcome == "TotalTimeout" && r.Limit == "policy" && near(r.Seconds, total), name+", in total",
+		fmt.Sprintf("TotalTimeout at %.1f s, the policy's limit", total.Seconds()), "%s at %.2f s, the %s's limit", r.Outcome, r.Seconds, r.Limit)
+}
+
+func (d *demo) changePolicy(ctx context.Context) error {
+	d.tell.step("Change the policy while checkout runs: 0.3 s for a call, 0.1 s for an attempt")
+	policies, configMaps, start := d.policies.mark(), d.configMaps.mark(), time.Now()
+	if _, err := d.kubectl.show(ctx, "patch", "timeoutpolicy", "checkout", "--namespace", "shop", "--type", "json", "-p",
+		`[{"op":"replace","path":"/spec/upstreams/0/timeouts","value":{"total":"300ms","attempt":"100ms"}}]`); err != nil {
+		return err
+	}
+	stored, _, err := d.policies.await(ctx, policies, "generation 2 of the policy", func(e event) bool { return e.Object.Metadata.Generation == 2 })
+	if err != nil {
+		return err
+	}
+	written, _, err := d.configMaps.await(ctx, configMaps, "the ConfigMap with the changed policy", documentOf(2))
+	if err != nil {
+		return err
+	}
+	doc := written.Object.document()
+	status, err := d.awaitRevision(ctx, doc.Revision)
+	if err != nil {
+		return err
+	}
+	d.tell.check(total(doc) == "300ms", "the ConfigMap holds the change", "timeouts.total 300ms", "timeouts.total %s, %s", total(doc), short(doc.Revision))
+	d.tell.measured("the API server has the change -> the ConfigMap holds it", max(0, written.at.Sub(stored.at)))
+	d.tell.measured("kubectl patch -> the ConfigMap holds it, kubectl's own start included", written.at.Sub(start))
+	d.tell.measured("kubectl patch -> checkout lives on it (a real kubelet takes up to about a minute to fill the volume)", status.AppliedAt.Sub(start))
+	r, seen, err := d.call(ctx, "/hang", 0)
+	if err != nil {
+		return err
+	}
+	d.checkHang("after the change", r, seen, 300*time.Millisecond, 100*time.Millisecond)
+	pid := d.shop.client.cmd.Process.Pid
+	d.tell.check(r.PID == pid, "no restart", fmt.Sprintf("process %d, as at the start", pid), "process %d, as at the start", r.PID)
+	return nil
+}
+
+func (d *demo) refusePolicy(ctx context.Context) error {
+	d.tell.step("A policy that cannot be right is refused by the API server")
+	before, err := d.status(ctx)
+	if err != nil {
+		return err
+	}
+	output, err := d.kubectl.show(ctx, "patch", "timeoutpolicy", "checkout", "--namespace", "shop", "--type", "json", "-p",
+		`[{"op":"replace","path":"/spec/upstreams/0/timeouts/attempt","value":"5s"}]`)
+	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
+		return err
+	}
+	d.tell.check(err != nil && strings.Contains(output, "attempt"), "the invalid policy is refused", "an error that names attempt", "%s", lastLine(output))
+	after, err := d.status(ctx)
+	if err != nil {
+		return err
+	}
+	d.tell.check(after.Revision == before.Revision, "checkout is not disturbed", short(before.Revision), "still %s", short(after.Revision))
+	return nil
+}
+
+func lastLine(text string) string {
+	lines := strings.Split(strings.TrimSpace(text), "\n")
+	return lines[len(lines)-1]
+}
+
+func (d *demo) repairDrift(ctx context.Context) error {
+	d.tell.step("Somebody deletes the ConfigMap, somebody edits it")
+	before, err := d.status(ctx)
+	if err != nil {
+		return err
+	}
+	lines := d.shop.client.transcript.count()
+	if err := d.repair(ctx, "deleted", before.Revision, func(e event) bool { return e.Type == "DELETED" },
+		"delete", "configmap", "timeouts-checkout", "--namespace", "shop"); err != nil {
+		return err
+	}
+	if err := d.repair(ctx, "edited", before.Revision, func(e event) bool { return e.Object.Data["policy.json"] == "edited by hand" },
+		"patch", "configmap", "timeouts-checkout", "--namespace", "shop", "-p", `{"data":{"policy.json":"edited by hand"}}`); err != nil {
+		return err
+	}
+	if _, err := d.awaitRevision(ctx, before.Revision); err != nil {
+		return err
+	}
+	if logged, _ := d.shop.client.transcript.since(lines); len(logged) > 0 {
+		d.tell.say("What checkout logged meanwhile; it keeps the last good policy:")
+		d.tell.output(strings.Join(logged, "\n"))
+	}
+	r, seen, err := d.call(ctx, "/hang", 0)
+	if err != nil {
+		return err
+	}
+	d.checkHang("after the repairs", r, seen, 300*time.Millisecond, 100*time.Millisecond)
+	return nil
+}
+
+// repair damages the ConfigMap and waits for the operator.
+func (d *demo) repair(ctx context.Context, damage, revision string, damaged func(event) bool, args ...string) error {
+	mark := d.configMaps.mark()
+	if _, err := d.kubectl.show(ctx, args...); err != nil {
+		return err
+	}
+	broken, mark, err := d.configMaps.await(ctx, mark, "the ConfigMap "+damage, func(e event) bool {
+		return e.Object.Metadata.Name == "timeouts-checkout" && damaged(e)
+	})
+	if err != nil {
+		return err
+	}
+	repaired, _, err := d.configMaps.await(ctx, mark, "the ConfigMap repaired", func(e event) bool {
+		return documentOf(2)(e) && e.Object.document().Revision == revision
+	})
+	if err != nil {
+		return err
+	}
+	d.tell.check(true, "the "+damage+" ConfigMap is repaired", short(revision)+" again", "%s again", short(repaired.Object.document().Revision))
+	d.tell.measured("ConfigMap "+damage+" by hand -> repaired", repaired.at.Sub(broken.at))
+	return nil
+}
+
+// policyStatus is what the demo reads of a policy's status.
+type policyStatus struct {
+	Metadata struct {
+		Generation int64 `json:"generation"`
+	} `json:"metadata"`
+	Status struct {
+		ObservedGeneration int64 `json:"observedGeneration"`
+		Summary            struct {
+			Acknowledged string `json:"acknowledged"`
+			Capable      string `json:"capable"`
+		} `json:"summary"`
+		Capabilities []struct {
+			Name     string `json:"name"`
+			Native   int    `json:"native"`
+			Emulated int    `json:"emulated"`
+			Degraded int    `json:"degraded"`
+			Absent   int    `json:"absent"`
+		} `json:"capabilities"`
+	} `json:"status"`
+}
+
+func (d *demo) showStatus(ctx context.Context) error {
+	d.tell.step("What became of it, and what checkout is able to do, is on the policy's status")
+	for _, args := range [][]string{
+		{"wait", "--for=condition=Ready", "tmo/checkout", "--namespace", "shop", "--timeout=60s"},
+		{"get", "timeoutpolicy", "--namespace", "shop", "-o", "wide"},
+		{"get", "clientreports", "--namespace", "shop"},
+		{"describe", "timeoutpolicy", "checkout", "--namespace", "shop"},
+	} {
+		if _, err := d.kubectl.show(ctx, args...); err != nil {
+			return err
+		}
+	}
+	var p policyStatus
+	if err := d.kubectl.get(ctx, &p, "timeoutpolicy", "checkout", "--namespace", "shop"); err != nil {
+		return err
+	}
+	s := p.Status
+	d.tell.check(s.ObservedGeneration == 2 && s.Summary.Acknowledged == "1/1", "acknowledged", "1/1 for generation 2", "%s for generation %d", s.Summary.Acknowledged, s.ObservedGeneration)
+	able, unable := 0, 0
+	for _, c := range s.Capabilities {
+		if c.Native+c.Emulated+c.Degraded == 1 && c.Absent == 0 {
+			able++
+		} else {
+			unable++
+		}
+	}
+	d.tell.check(s.Summary.Capable == "1/1" && able > 0 && unable == 0, "capable", "1/1, with each capability that the policy asks for", "%s, with %d of the %d capabilities that the policy asks for", s.Summary.Capable, able, able+unable)
+	return nil
+}
