@@ -123,16 +123,22 @@ const (
 // summarizeDocument replaces the document by its summary. The cache may call it
 // twice for one object.
 func summarizeDocument(configMap *corev1.ConfigMap) {
-	if _, done := configMap.Data[summaryDigest]; done {
-		return
+	configMap.Data, configMap.BinaryData = summaryOf(configMap), nil
+}
+
+// summaryOf returns the summary of a ConfigMap's document, whether it was made
+// already or not; nil when there is no document.
+func summaryOf(configMap *corev1.ConfigMap) map[string]string {
+	if _, made := configMap.Data[summaryDigest]; made {
+		return configMap.Data
 	}
 	document, ok := configMap.Data[v1alpha1.DocumentKey]
-	configMap.Data, configMap.BinaryData = nil, nil
-	if ok {
-		configMap.Data = map[string]string{
-			summaryDigest:   digest([]byte(document)),
-			summaryPolicies: strings.Join(policiesOf(document), ","),
-		}
+	if !ok {
+		return nil
+	}
+	return map[string]string{
+		summaryDigest:   digest([]byte(document)),
+		summaryPolicies: strings.Join(policiesOf(document), ","),
 	}
 }
 

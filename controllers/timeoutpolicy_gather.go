@@ -127,7 +127,6 @@ func (r *TimeoutPolicyReconciler) plan(ctx context.Context, f *facts) (plan.Outp
 		if err != nil {
 			return plan.Output{}, fmt.Errorf("read the ConfigMap %s/%s: %w", f.namespace, name, err)
 		}
-		summarizeDocument(&configMap)
 		f.documents[name] = newStoredDocument(&configMap)
 		found = true
 	}
@@ -138,16 +137,17 @@ func (r *TimeoutPolicyReconciler) plan(ctx context.Context, f *facts) (plan.Outp
 }
 
 func newStoredDocument(configMap *corev1.ConfigMap) storedDocument {
+	summary := summaryOf(configMap)
 	document := storedDocument{
 		uid:             configMap.UID,
 		resourceVersion: configMap.ResourceVersion,
 		created:         configMap.CreationTimestamp.Time,
 		labels:          configMap.Labels,
 		annotations:     configMap.Annotations,
-		digest:          configMap.Data[summaryDigest],
+		digest:          summary[summaryDigest],
 		foreign:         configMap.Labels[v1alpha1.LabelManagedBy] != v1alpha1.OperatorFieldManager,
 	}
-	if policies := configMap.Data[summaryPolicies]; policies != "" {
+	if policies := summary[summaryPolicies]; policies != "" {
 		document.policies = strings.Split(policies, ",")
 	}
 	return document

@@ -1,0 +1,268 @@
+package controllers
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/internal/plan"
+)
+
+// TestRolesAreWhatTheCodeAsksFor compares config/rbac/role.yaml with
+// RequiredAccess, so that the start gate asks for the rights that the manifests
+// grant: no more, no less.
+func TestRolesAreWhatTheCodeAsksFor(t *testing.T) {
+	data, err := os.ReadFile("../config/rbac/role.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	granted := map[string]bool{}
+	for document := range strings.SplitSeq(string(data), "\n---\n") {
+		var role rbacv1.Role
+		if err := yaml.Unmarshal([]byte(document), &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				for _, name := range append(rule.ResourceNames, "") {
+					for _, verb := range rule.Verbs {
+						if name != "" || len(rule.ResourceNames) == 0 {
+							granted[strings.Join([]string{role.Namespace, rule.APIGroups[0], resource, name, verb}, "|")] = true
+						}
+					}
+				}
+			}
+		}
+	}
+	for _, access := range RequiredAccess("timeout-system", true) {
+		resource := access.Resource
+		if access.Subresource != "" {
+			resource += "/" + access.Subresource
+		}
+		for _, verb := range access.Verbs {
+			key := strings.Join([]string{access.Namespace, access.Group, resource, access.Name, verb}, "|")
+			if !granted[key] {
+				t.Errorf("role.yaml does not grant %s", key)
+			}
+			delete(granted, key)
+		}
+	}
+	for key := range granted {
+		if !strings.Contains(key, "|events|") {
+			t.Errorf("role.yaml grants %s, which nobody asks for", key)
+		}
+	}
+}
+
+func TestStoredPolicyAlwaysDecodes(t *testing.T) {
+	for _, c := range []struct {
+		name, json, fault string
+		clients           []v1alpha1.ClientName
+	}{
+		{"good", `{"metadata":{"name":"a"},"spec":{"clients":["x"]}}`, "", []v1alpha1.ClientName{"x"}},
+		{"wrong type inside", `{"metadata":{"name":"a"},"spec":{"clients":["x","y"],"upstreams":[{"timeouts":{"total":5}}]}}`, "cannot be read", []v1alpha1.ClientName{"x", "y"}},
+		{"some clients", `{"metadata":{"name":"a"},"spec":{"clients":["x",7,"y"]}}`, "cannot be read", []v1alpha1.ClientName{"x", "y"}},
+		{"no clients", `{"metadata":{"name":"a"},"spec":{"clients":"x"}}`, "cannot be read", nil},
+		{"spec of text", `{"metadata":{"name":"a"},"spec":"x"}`, "cannot be read", nil},
+		{"no spec", `{"metadata":{"name":"a"}}`, "", nil},
+		{"strange status", `{"metadata":{"name":"a"},"spec":{"clients":["x"]},"status":7}`, "", []v1alpha1.ClientName{"x"}},
+		{"letter case matters", `{"metadata":{"name":"a"},"Spec":{"clients":7}}`, "", nil},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var list storedPolicyList
+			if err := decode([]byte(`{"items":[`+c.json+`,{"metadata":{"name":"next"}}]}`), &list); err != nil {
+				t.Fatal(err)
+			}
+			got := list.Items[0]
+			if got.Name != "a" || !strings.Contains(got.fault, c.fault) || c.fault == "" && got.fault != "" || !slices.Equal(got.Spec.Clients, c.clients) {
+				t.Errorf("name %q, fault %q, clients %v", got.Name, got.fault, got.Spec.Clients)
+			}
+			if list.Items[1].Name != "next" {
+				t.Error("the next one is lost")
+			}
+			if deep := got.DeepCopyObject().(*storedPolicy); deep.fault != got.fault || deep.Name != got.Name {
+				t.Errorf("the copy is %+v", deep)
+			}
+		})
+	}
+}
+
+func TestStatusOfAMalformedPolicyIsRead(t *testing.T) {
+	var policy storedPolicy
+	if err := decode([]byte(`{"spec":7,"status":{"observedGeneration":3}}`), &policy); err != nil || policy.Status.ObservedGeneration != 3 {
+		t.Errorf("%v, %+v", err, policy.Status)
+	}
+}
+
+func TestStoredReportAlwaysDecodes(t *testing.T) {
+	var list storedReportList
+	err := decode([]byte(`{"items":[{"metadata":{"name":"a"},"clients":7},{"metadata":{"name":"b"},"clients":[{"name":"x"}]}]}`), &list)
+	if err != nil || list.Items[0].Name != "a" || len(list.Items[1].Clients) != 1 {
+		t.Errorf("%v, %+v", err, list)
+	}
+}
+
+func FuzzStoredPolicy(f *testing.F) {
+	f.Add([]byte(`{"metadata":{"name":"a"},"spec":{"clients":["x"]}}`))
+	f.Add([]byte(`{"metadata":{"name":"a"},"spec":[7]}`))
+	f.Fuzz(func(t *testing.T, spec []byte) {
+		object, err := json.Marshal(map[string]any{"metadata": map[string]any{"name": "a"}, "spec": json.RawMessage(spec), "status": json.RawMessage(spec)})
+		if err != nil {
+			return
+		}
+		var policy storedPolicy
+		if err := decode(object, &policy); err != nil || policy.Name != "a" {
+			t.Errorf("%s: %v", object, err)
+		}
+	})
+}
+
+func TestSummaryOfADocument(t *testing.T) {
+	configMap := &corev1.ConfigMap{Data: map[string]string{v1alpha1.DocumentKey: `{"policies":[{"name":"b"},{"name":"a"}]}`, "other": "kept by its owner"}}
+	summarizeDocument(configMap)
+	once := newStoredDocument(configMap)
+	summarizeDocument(configMap)
+	twice := newStoredDocument(configMap)
+	if once.digest == "" || once.digest != twice.digest || !slices.Equal(twice.policies, []string{"a", "b"}) || len(configMap.Data) != 2 {
+		t.Errorf("once %+v, twice %+v, data %v", once, twice, configMap.Data)
+	}
+	missing := &corev1.ConfigMap{Data: map[string]string{"digest": once.digest}}
+	summarizeDocument(missing)
+	if newStoredDocument(missing).digest != "" {
+		t.Error("a ConfigMap without a document has a digest")
+	}
+}
+
+func TestDocumentHolds(t *testing.T) {
+	document := plan.RenderedDocument{Data: []byte("x"), Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"}}
+	same := storedDocument{digest: digest([]byte("x")), labels: map[string]string{"l": "1", "theirs": "2"}, annotations: map[string]string{"a": "1"}}
+	if !same.holds(document) {
+		t.Error("what others added counts as a difference")
+	}
+	for _, different := range []storedDocument{
+		{digest: digest([]byte("y")), labels: same.labels, annotations: same.annotations},
+		{digest: same.digest, annotations: same.annotations},
+		{digest: same.digest, labels: same.labels, annotations: map[string]string{"a": "2"}},
+	} {
+		if different.holds(document) {
+			t.Errorf("%+v counts as the same", different)
+		}
+	}
+}
+
+func TestDocumentsAreKeptWhenTheCRDGoes(t *testing.T) {
+	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
+	crd := func(age time.Duration, deleted bool) *metav1.PartialObjectMetadata {
+		m := &metav1.PartialObjectMetadata{}
+		m.CreationTimestamp = metav1.NewTime(now.Add(-age))
+		if deleted {
+			m.DeletionTimestamp = &metav1.Time{Time: now}
+		}
+		return m
+	}
+	for _, c := range []struct {
+		name        string
+		crd         *metav1.PartialObjectMetadata
+		documentAge time.Duration
+		want        string
+		retry       time.Duration
+	}{
+		{"a policy was deleted", crd(time.Hour, false), time.Minute, "", 0},
+		{"the CRD is being deleted", crd(time.Hour, true), time.Minute, "is being deleted", time.Minute},
+		{"the CRD is gone", nil, time.Minute, "is being deleted", time.Minute},
+		{"the CRD is new, the document old", crd(time.Minute, false), time.Hour, "installed anew", 9 * time.Minute},
+		{"the CRD is new, the document newer", crd(time.Minute, false), time.Second, "", 0},
+		{"the grace is over", crd(reinstallGrace, false), time.Hour, "", 0},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			why, retry := keepReason(c.crd, now.Add(-c.documentAge), now)
+			if !strings.Contains(why, c.want) || c.want == "" && why != "" || retry != c.retry {
+				t.Errorf("%q after %s, want %q after %s", why, retry, c.want, c.retry)
+			}
+		})
+	}
+}
+
+func TestOnlyAStatusChangeWaits(t *testing.T) {
+	base := func(change func(*storedPolicy)) client.Object {
+		p := &storedPolicy{}
+		p.UID, p.Generation, p.ResourceVersion = "u", 1, "2"
+		change(p)
+		return p
+	}
+	before := base(func(p *storedPolicy) { p.ResourceVersion = "1" })
+	for _, c := range []struct {
+		name   string
+		change func(*storedPolicy)
+		waits  bool
+	}{
+		{"status", func(*storedPolicy) {}, true},
+		{"resync", func(p *storedPolicy) { p.ResourceVersion = "1" }, false},
+		{"spec", func(p *storedPolicy) { p.Generation = 2 }, false},
+		{"made anew", func(p *storedPolicy) { p.UID = types.UID("v") }, false},
+		{"annotation", func(p *storedPolicy) { p.Annotations = map[string]string{"a": "1"} }, false},
+		{"label", func(p *storedPolicy) { p.Labels = map[string]string{"a": "1"} }, false},
+		{"deletion", func(p *storedPolicy) { p.DeletionTimestamp = &metav1.Time{Time: time.Now()} }, false},
+	} {
+		if got := statusOnly(before, base(c.change)); got != c.waits {
+			t.Errorf("%s: waits is %v", c.name, got)
+		}
+	}
+}
+
+func TestReportBelongsToThePodOfItsName(t *testing.T) {
+	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}
+	for _, c := range []struct {
+		name   string
+		owners []metav1.OwnerReference
+		want   types.UID
+	}{
+		{"its pod", []metav1.OwnerReference{owner}, "u"},
+		{"nobody", nil, ""},
+		{"two", []metav1.OwnerReference{owner, owner}, ""},
+		{"another pod", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "q", UID: "u"}}, ""},
+		{"another kind", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "p", UID: "u"}}, ""},
+	} {
+		report := &v1alpha1.ClientReport{ObjectMeta: metav1.ObjectMeta{Name: "p", OwnerReferences: c.owners}}
+		if got := owningPod(report); got != c.want {
+			t.Errorf("%s: %q", c.name, got)
+		}
+	}
+}
+
+func TestRepairIsToldFromUpdate(t *testing.T) {
+	f := &facts{namespace: "n", documents: map[string]storedDocument{"c": {digest: "other"}}}
+	document := plan.RenderedDocument{ConfigMap: "c", Data: []byte("x")}
+	var e expectations
+	if e.drifted(f, document) {
+		t.Error("a new revision is no repair")
+	}
+	document.Current = true
+	if !e.drifted(f, document) {
+		t.Error("after a start the annotation tells")
+	}
+	e.set(f, plan.Output{Documents: []plan.RenderedDocument{document}}, nil, nil)
+	f.documents = nil
+	if !e.drifted(f, document) {
+		t.Error("a document that was deleted is repaired")
+	}
+	document.Data = []byte("y")
+	if e.drifted(f, document) {
+		t.Error("an update is no repair")
+	}
+	e.set(f, plan.Output{Documents: []plan.RenderedDocument{document}}, map[string]string{"c": "failed"}, nil)
+	if len(e.namespaces) != 0 {
+		t.Errorf("what failed is remembered: %v", e.namespaces)
+	}
+}
