@@ -18,7 +18,7 @@ func NetHTTP() Record {
 			DeadlineCoversBody:     emulated("the context lives until EOF, Close or the deadline"),
 			RedirectsShareDeadline: emulated("hops made by http.Client inherit the call"),
 			DeadlineHeader:         emulated("stamped anew on each attempt"),
-			RetryOwned:             {Level: Degraded, Note: "net/http itself repeats a request once on a stale kept-alive connection that failed before a byte was read; such a repetition is not counted"},
+			RetryOwned:             {Level: Degraded, Note: "net/http itself repeats a request once on a stale kept-alive connection that failed before a byte was read, and one that HTTP/2 refused up to seven times within the limits; such a repetition is not counted"},
 			BodyReplay:             emulated("by GetBody, or a bounded copy while the first attempt reads"),
 			RetryBudget:            emulated(""),
 			CircuitBreaker:         emulated(""),

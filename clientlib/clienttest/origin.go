@@ -110,7 +110,7 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case "/rst":
 		hijackReset(w)
 	case "/cuthead":
-		hijack(w, "HTTP/1.1 200 OK\r\nContent-Le")
+		hijack(w, "HTTP/1.1 200 OK\r\nContent-Length: 3\r\n")
 	case "/abort":
 		abort(w, q)
 	case "/slowheaders":

@@ -2,6 +2,7 @@ package nethttp
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -83,6 +84,15 @@ func (a *attempt) roundTrip(out *http.Request) (*http.Response, error) {
 	return resp, nil
 }
 
+// inClientsWords is what http.Client makes of an error of its transport. It looks
+// for the bare type, which is not what we return.
+func inClientsWords(err error) error {
+	if r, ok := err.(tls.RecordHeaderError); ok && string(r.RecordHeader[:]) == "HTTP/" {
+		return http.ErrSchemeMismatch
+	}
+	return err
+}
+
 // prepare builds the request of this attempt: a shallow copy, never the
 // caller's own.
 func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, error) {
@@ -133,7 +143,7 @@ func (a *attempt) failed(err error) result {
 		return result{err: err, outcome: none, attribution: attribution}
 	}
 	none.Kind = classify(err)
-	return result{err: err, outcome: none}
+	return result{err: inClientsWords(err), outcome: none}
 }
 
 // discard ends an attempt that is going to be repeated.
@@ -185,11 +195,14 @@ func (a *attempt) Read(p []byte) (int, error) {
 
 // bodyError ends the body and says why.
 func (a *attempt) bodyError(err error) error {
-	if err == io.EOF {
+	fired := a.Fired() != engine.LimitNone
+	if err == io.EOF && !fired {
 		a.end(engine.Outcome{OK: true})
 		return err
 	}
-	if a.closed.Load() && a.Fired() == engine.LimitNone {
+	// An EOF after a limit is not the end of the body: a server that sees its
+	// client leave may end what it was sending in good order.
+	if a.closed.Load() && !fired {
 		return err // read after or during Close: the library's own words
 	}
 	res := a.failed(err)
