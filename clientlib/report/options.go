@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
@@ -101,6 +102,7 @@ func (o Options) complete() (Options, error) {
 	if u, err := url.Parse(o.Server); err != nil || u.Scheme != "https" || u.Host == "" {
 		return o, fmt.Errorf("the API server %q is not an https URL, such as https://10.0.0.1:443", o.Server)
 	}
+	o.Server = strings.TrimRight(o.Server, "/")
 	fallback(&o.TokenFile, os.Getenv(EnvTokenFile), defaultTokenFile)
 	fallback(&o.CAFile, os.Getenv(EnvCAFile), defaultCAFile)
 	if err := o.identify(); err != nil {

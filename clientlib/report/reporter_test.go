@@ -95,7 +95,7 @@ func setup(t *testing.T, f *fakeServer) Options {
 	write(t, token, "secret-1\n")
 	return Options{
 		Pod:       Pod{Name: "checkout-7d9", Namespace: "shop", UID: "uid-" + t.Name()},
-		Server:    "https://10.0.0.1:443",
+		Server:    "https://10.0.0.1:443/",
 		TokenFile: token,
 		CAFile:    filepath.Join(t.TempDir(), "ca.crt"),
 		Transport: f,
