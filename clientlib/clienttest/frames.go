@@ -50,8 +50,11 @@ func (f *FrameServer) Serve(l net.Listener) error {
 		f.conns.Add(1)
 		conns.Store(conn, nil)
 		open.Go(func() {
+			c := &frameConn{Conn: conn, out: make(chan []byte, 16), gone: make(chan struct{})}
+			open.Go(c.writeAll)
 			defer conn.Close()
-			f.serve(&frameConn{Conn: conn})
+			defer close(c.gone)
+			f.serve(c)
 		})
 	}
 }
@@ -79,9 +82,35 @@ const (
 	H2Cancel        uint32 = 0x8
 )
 
+// frameConn writes in a goroutine of its own, since a peer may write too before
+// it reads.
 type frameConn struct {
 	net.Conn
-	write sync.Mutex
+	out  chan []byte // nil closes the connection
+	gone chan struct{}
+}
+
+func (c *frameConn) writeAll() {
+	for {
+		select {
+		case b := <-c.out:
+			if b == nil {
+				_ = c.Close()
+				return
+			}
+			// A client that has gone is the test's business.
+			_, _ = c.Write(b)
+		case <-c.gone:
+			return
+		}
+	}
+}
+
+func (c *frameConn) send(b []byte) {
+	select {
+	case c.out <- b:
+	case <-c.gone:
+	}
 }
 
 func (f *FrameServer) serve(c *frameConn) {
@@ -118,10 +147,7 @@ func (f *FrameServer) serve(c *frameConn) {
 func (c *frameConn) frame(kind, flags byte, stream uint32, payload []byte) {
 	b := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags, 0, 0, 0, 0}
 	binary.BigEndian.PutUint32(b[5:], stream)
-	c.write.Lock()
-	defer c.write.Unlock()
-	// A client that has gone is the test's business.
-	_, _ = c.Write(append(b, payload...))
+	c.send(append(b, payload...))
 }
 
 // Stream is a request to a FrameServer and the means to misbehave to it.
@@ -166,5 +192,5 @@ func (s *Stream) GoAway(last, code uint32) {
 	s.conn.frame(frameGoAway, 0, 0, binary.BigEndian.AppendUint32(payload, code))
 }
 
-// Close closes the connection.
-func (s *Stream) Close() { _ = s.conn.Close() }
+// Close closes the connection once what was sent before is written.
+func (s *Stream) Close() { s.conn.send(nil) }

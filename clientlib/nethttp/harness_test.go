@@ -39,13 +39,14 @@ func prefixed(s string) string {
 
 // bench is a client of one policy and a misbehaving server, in fake time.
 type bench struct {
-	t       *testing.T
-	client  *clientlib.Client
-	http    *http.Client
-	origin  *clienttest.Origin
-	network *clienttest.Network
-	events  *recorder
-	start   time.Time
+	t         *testing.T
+	client    *clientlib.Client
+	http      *http.Client
+	transport *nethttp.Transport
+	origin    *clienttest.Origin
+	network   *clienttest.Network
+	events    *recorder
+	start     time.Time
 }
 
 // inFakeTime runs a test in a bubble in which the clock moves only when
@@ -59,30 +60,39 @@ func inFakeTime(t *testing.T, doc *document.Document, test func(b *bench)) {
 func inFakeTimeWith(t *testing.T, doc *document.Document, h http.Handler, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		b := &bench{t: t, origin: &clienttest.Origin{}, events: &recorder{}}
+		origin := &clienttest.Origin{}
 		if h == nil {
-			h = b.origin
+			h = origin
 		}
-		b.network = clienttest.NewNetwork(h)
-		client, err := clientlib.New(t.Context(), "checkout",
-			clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil),
-			clientlib.WithObserver(b.events), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		b.client = client
-		base := b.network.Transport()
-		b.http = &http.Client{Transport: nethttp.NewTransport(client, base)}
-		b.start = time.Now()
+		network := clienttest.NewNetwork(h)
+		b := newBench(t, doc, network.Transport())
+		b.origin, b.network = origin, network
 		test(b)
 		b.http.CloseIdleConnections()
-		if err := client.Close(); err != nil {
+		if err := b.client.Close(); err != nil {
 			t.Errorf("close the client: %v", err)
 		}
 		if err := b.network.Close(); err != nil {
 			t.Errorf("close the server: %v", err)
 		}
 	})
+}
+
+// newBench makes a client without a server, on top of base.
+func newBench(t *testing.T, doc *document.Document, base http.RoundTripper) *bench {
+	t.Helper()
+	b := &bench{t: t, events: &recorder{}}
+	client, err := clientlib.New(t.Context(), "checkout",
+		clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil),
+		clientlib.WithObserver(b.events), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.client = client
+	b.transport = nethttp.NewTransport(client, base)
+	b.http = &http.Client{Transport: b.transport}
+	b.start = time.Now()
+	return b
 }
 
 func (b *bench) elapsed() time.Duration { return time.Since(b.start) }
