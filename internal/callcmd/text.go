@@ -67,7 +67,11 @@ func (r *Result) WriteResult(w io.Writer) {
 		if !r.Body.OK {
 			end = "cut: " + r.Body.Kind
 		}
-		fmt.Fprintf(w, "body     %d bytes in %s, %s\n", r.Body.Bytes, r.Body.Took, end)
+		unit := "bytes"
+		if r.Body.Bytes == 1 {
+			unit = "byte"
+		}
+		fmt.Fprintf(w, "body     %d %s in %s, %s\n", r.Body.Bytes, unit, r.Body.Took, end)
 	}
 	if len(r.WouldCut) > 0 {
 		fmt.Fprintf(w, "shadow   would have cut or repeated it: %s\n", strings.Join(r.WouldCut, ", "))

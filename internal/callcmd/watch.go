@@ -63,7 +63,7 @@ func (t trace) AttemptDone(e engine.AttemptEvent) {
 		Skip:    e.Skip.String(),
 	}
 	if t.next.URL != nil {
-		a.URL = t.next.URL.String()
+		a.URL = t.next.URL.Redacted()
 	}
 	if e.Left >= 0 {
 		left := Millis(e.Left)
