@@ -52,15 +52,17 @@ const (
 const (
 	// ReasonProgrammed (True): each client's ConfigMap holds this generation.
 	ReasonProgrammed = "Programmed"
-	// ReasonRenderFailed (False): a ConfigMap could not be written; the message
-	// says which and why.
+	// ReasonRenderFailed (False): a ConfigMap could not be written, and the
+	// message says which and why; or nothing is rendered since the policy is
+	// invalid.
 	ReasonRenderFailed = "RenderFailed"
 	// ReasonDocumentTooLarge (False): with this policy a document would not fit;
 	// the message names the client and the size. The policies that fit are
 	// rendered without it.
 	ReasonDocumentTooLarge = "DocumentTooLarge"
-	// ReasonOverridden (False): nothing of the policy is in force, because it is
-	// disabled or because others override each of its fields.
+	// ReasonOverridden (False): nothing of the policy is in force, because its
+	// mode is Disabled or because it lost each of its upstreams to an older
+	// policy.
 	ReasonOverridden = "Overridden"
 	// ReasonReconciling (Unknown): the operator has not rendered this generation
 	// yet.
@@ -70,7 +72,8 @@ const (
 // Reasons of Acknowledged.
 const (
 	// ReasonAllAcknowledged (True): every reporting pod has this generation in
-	// force, or had when the condition first became True.
+	// force, but for a tolerated few that are stale, or had when the condition
+	// first became True.
 	ReasonAllAcknowledged = "AllAcknowledged"
 	// ReasonRejected (False): a pod refused the document and kept its last good
 	// one; the message names a pod and its reason.

@@ -93,7 +93,7 @@ func TestEveryFieldHasASample(t *testing.T) {
 			shown[rulesPath(path)] = true
 		}
 	}
-	for _, path := range schemaPaths(t, "timeoutpolicies", "spec") {
+	for _, path := range schemaPaths(t, "timeoutpolicies", "spec", "") {
 		if !shown[path] {
 			t.Errorf("no sample has %s", path)
 		}
@@ -101,8 +101,8 @@ func TestEveryFieldHasASample(t *testing.T) {
 }
 
 // schemaPaths lists the leaf fields of a part of the schema once, whatever the
-// level that they stand at.
-func schemaPaths(t *testing.T, resource, part string) []string {
+// level that they stand at. Paths begin with the prefix.
+func schemaPaths(t *testing.T, resource, part, prefix string) []string {
 	t.Helper()
 	var paths []string
 	var walk func(path string, p apiextensionsv1.JSONSchemaProps)
@@ -119,7 +119,7 @@ func schemaPaths(t *testing.T, resource, part string) []string {
 		}
 	}
 	schema := readCRD(t, resource).Spec.Versions[0].Schema.OpenAPIV3Schema
-	walk("", schema.Properties[part])
+	walk(prefix, schema.Properties[part])
 	slices.Sort(paths)
 	return slices.Compact(paths)
 }

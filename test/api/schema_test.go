@@ -36,18 +36,7 @@ func readCRD(t *testing.T, resource string) *apiextensionsv1.CustomResourceDefin
 // place of the schema: a path of field names, "[]" for the items of a list.
 func newJudge(t *testing.T, resource string, path ...string) func(value any) error {
 	t.Helper()
-	props := readCRD(t, resource).Spec.Versions[0].Schema.OpenAPIV3Schema
-	for _, name := range path {
-		if name == "[]" {
-			props = props.Items.Schema
-			continue
-		}
-		next, ok := props.Properties[name]
-		if !ok {
-			t.Fatalf("the schema has no field %s in %v", name, path)
-		}
-		props = &next
-	}
+	props := schemaAt(t, resource, path...)
 	internal := &apiextensions.JSONSchemaProps{}
 	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(props, internal, nil); err != nil {
 		t.Fatal(err)
@@ -77,3 +66,21 @@ func dynamicConfig() *rest.Config {
 }
 
 var policiesVersion = policies.GroupVersion()
+
+// schemaAt is the schema at a place.
+func schemaAt(t *testing.T, resource string, path ...string) *apiextensionsv1.JSONSchemaProps {
+	t.Helper()
+	props := readCRD(t, resource).Spec.Versions[0].Schema.OpenAPIV3Schema
+	for _, name := range path {
+		if name == "[]" {
+			props = props.Items.Schema
+			continue
+		}
+		next, ok := props.Properties[name]
+		if !ok {
+			t.Fatalf("the schema has no field %s in %v", name, path)
+		}
+		props = &next
+	}
+	return props
+}
