@@ -51,7 +51,7 @@ func (c *children) start(name string, cmd *exec.Cmd) (*child, error) {
 		cmd.Stdout = p.transcript
 	}
 	cmd.Stderr = p.transcript
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = childAttributes(syscall.SIGTERM)
 	cmd.WaitDelay = 2 * time.Second
 	if p.stdin, err = cmd.StdinPipe(); err == nil {
 		err = cmd.Start()

@@ -16,7 +16,7 @@ type demo struct {
 	tell     *teller
 	root     string // the checkout
 	assets   string // folder of the control plane's binaries
-	dir      string // temporary, for everything that is written
+	folder   *folder
 	kubectl  *kubectl
 	children *children
 
@@ -24,6 +24,7 @@ type demo struct {
 	shop       shop
 	policies   *watch
 	configMaps *watch
+	traffic    *traffic
 }
 
 // perform checks the machine, tells the story, keeps everything up if that is
@@ -39,31 +40,33 @@ func perform(ctx context.Context, o options, t *teller) error {
 	if err := adoptOrphans(); err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "timeout-operator-demo-")
-	if err != nil {
-		return fmt.Errorf("make a temporary folder: %w", err)
-	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	d := &demo{options: o, tell: t, root: root, dir: dir, children: &children{logs: dir, fail: cancel}}
-	err = d.play(ctx)
-	if err == nil && o.keep {
-		err = d.stay(ctx)
-	}
-	if cause := context.Cause(ctx); err != nil && cause != nil {
-		err = cause // what the steps say then are consequences
-	}
-	if cleaning := d.clean(); cleaning != nil {
-		err = errors.Join(err, cleaning)
-	}
+	folder, err := makeFolder()
 	if err != nil {
 		return err
 	}
-	return t.summary()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	d := &demo{options: o, tell: t, root: root, folder: folder, children: &children{logs: folder.path, fail: cancel}}
+	err = d.play(ctx)
+	if cause := context.Cause(ctx); err != nil && cause != nil {
+		err = cause // what the steps say then are consequences
+	}
+	if err == nil {
+		t.summary()
+		if o.keep {
+			err = d.stay(ctx)
+		}
+	}
+	if err = errors.Join(err, d.clean()); err != nil {
+		return err
+	}
+	return t.verdict()
 }
 
 // play is the story.
 func (d *demo) play(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
 	for _, step := range []func(context.Context) error{
 		d.build, d.startControlPlane, d.install, d.openShop, d.callWithoutPolicy, d.applyPolicy, d.callUnderPolicy,
 		d.changePolicy, d.refusePolicy, d.repairDrift, d.showStatus,
@@ -81,18 +84,17 @@ func (d *demo) play(ctx context.Context) error {
 // stay keeps everything up until Ctrl-C, or until a part of it ends.
 func (d *demo) stay(ctx context.Context) error {
 	d.tell.step("Everything stays up until Ctrl-C; in another terminal:",
-		"export KUBECONFIG="+d.kubeconfig()+" PATH="+d.assets+":$PATH",
+		"export KUBECONFIG="+quote(d.kubeconfig())+" PATH="+quote(d.assets)+":$PATH",
 		"kubectl -n shop edit timeoutpolicy checkout",
 		"kubectl -n shop get timeoutpolicies -o wide --watch",
-		fmt.Sprintf("curl '%s'   # also /ok, /slow?delay=300ms, /drip, /status?code=503, /reset", d.shop.callURL("/hang", 0)),
-		fmt.Sprintf("curl 'http://%s/-/requests'   # when each request reached orders, and how long it was served", d.shop.orders),
-		fmt.Sprintf("curl 'http://%s/status'       # what checkout lives on", d.shop.checkout),
-		"Logs: "+d.dir+"/*.log")
+		"curl "+quote(d.shop.callURL("/hang"))+"   # checkout calls orders; also /ok, /slow?delay=300ms, /drip, /status?code=503, /reset",
+		"curl http://"+d.shop.checkout+"/status      # what checkout lives on",
+		"curl http://"+d.shop.orders+"/-/requests  # when each request reached orders, and how long it was served",
+		"Logs of all processes: "+d.folder.path+"/*.log")
 	<-ctx.Done()
 	if cause := context.Cause(ctx); !errors.Is(cause, errInterrupted) {
 		return cause
 	}
-	d.tell.say("")
 	return nil
 }
 
@@ -101,15 +103,15 @@ func (d *demo) clean() error {
 	d.tell.step("Clean up")
 	err := d.children.stop()
 	left := leftovers(5*time.Second, d.children.list)
-	seen := fmt.Sprintf("%d were started in the background, with what they started; none is left", len(d.children.list))
+	seen := fmt.Sprintf("%d ran in the background, with children of their own; none is left", len(d.children.list))
 	if len(left) > 0 {
 		seen = strings.Join(left, ", ") + " had to be killed"
 	}
-	d.tell.check(len(left) == 0, "no process is left", "none", "%s", seen)
-	err = errors.Join(err, os.RemoveAll(d.dir))
-	_, gone := os.Stat(d.dir)
-	d.tell.check(os.IsNotExist(gone), "no file is left", d.dir+" deleted", "%s is deleted", d.dir)
+	d.tell.check(len(left) == 0, "processes", "none is left", "%s", seen)
+	err = errors.Join(err, d.folder.delete())
+	_, gone := os.Stat(d.folder.path)
+	d.tell.check(os.IsNotExist(gone), "files", d.folder.path+" is deleted", "%s is deleted", d.folder.path)
 	return err
 }
 
-func (d *demo) kubeconfig() string { return filepath.Join(d.dir, "admin.kubeconfig") }
+func (d *demo) kubeconfig() string { return filepath.Join(d.folder.path, "admin.kubeconfig") }

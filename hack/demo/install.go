@@ -21,7 +21,7 @@ var web = &http.Client{Transport: &http.Transport{}, Timeout: 30 * time.Second}
 func (d *demo) startControlPlane(ctx context.Context) error {
 	d.tell.step("Start a control plane: etcd and kube-apiserver, on loopback")
 	args := []string{"up", "--without-controller-manager", "--control", "--exit-with-parent",
-		"--port", strconv.Itoa(d.apiPort), "--dir", filepath.Join(d.dir, "cluster"), "--kubeconfig", d.kubeconfig()}
+		"--port", strconv.Itoa(d.apiPort), "--dir", filepath.Join(d.folder.path, "cluster"), "--kubeconfig", d.kubeconfig()}
 	d.tell.command(append([]string{"bin/cluster"}, args...)...)
 	start := time.Now()
 	p, err := d.children.start("cluster", exec.Command(d.bin("cluster"), args...))
@@ -31,7 +31,7 @@ func (d *demo) startControlPlane(ctx context.Context) error {
 	if _, err := p.await(ctx, "a control plane that is ready", func(line string) bool { return line == "ready" }); err != nil {
 		return err
 	}
-	d.kubectl = newKubectl(filepath.Join(d.assets, "kubectl"), d.root, d.kubeconfig(), filepath.Join(d.dir, "cache"), d.tell)
+	d.kubectl = newKubectl(filepath.Join(d.assets, "kubectl"), d.root, d.kubeconfig(), filepath.Join(d.folder.path, "cache"), d.tell)
 	if d.server, err = d.kubectl.ask(ctx, "config", "view", "--raw", "-o", "jsonpath={.clusters[0].cluster.server}"); err != nil {
 		return err
 	}
@@ -43,7 +43,7 @@ func (d *demo) startControlPlane(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read the certificate authority of the kubeconfig: %w", err)
 	}
-	d.ca = filepath.Join(d.dir, "ca.crt")
+	d.ca = filepath.Join(d.folder.path, "ca.crt")
 	if err := os.WriteFile(d.ca, pem, 0o644); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (d *demo) install(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	kubeconfig, err := writeIdentity(d.dir, "manager", d.server, d.ca, token)
+	kubeconfig, err := writeIdentity(d.folder.path, "manager", d.server, d.ca, token)
 	if err != nil {
 		return err
 	}

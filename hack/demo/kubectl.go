@@ -33,7 +33,7 @@ func newKubectl(path, root, kubeconfig, cache string, t *teller) *kubectl {
 func (k *kubectl) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, k.path, args...)
 	cmd.Dir, cmd.Env = k.root, k.env
-	cmd.SysProcAttr = childAttributes()
+	cmd.SysProcAttr = childAttributes(syscall.SIGTERM)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = 2 * time.Second
 	return cmd
@@ -80,7 +80,7 @@ func (k *kubectl) get(ctx context.Context, into any, args ...string) error {
 	return nil
 }
 
-// identity is a kubeconfig of a service account, made with a token of its own.
+// writeIdentity writes a kubeconfig that has a token and nothing else.
 func writeIdentity(dir, name, server, ca, token string) (string, error) {
 	tokenFile, path := filepath.Join(dir, name+".token"), filepath.Join(dir, name+".kubeconfig")
 	config := map[string]any{

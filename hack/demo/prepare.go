@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"os/exec"
@@ -109,21 +110,51 @@ func (d *demo) build(ctx context.Context) error {
 
 func (d *demo) goBuild(ctx context.Context, dir string, environment []string, shown string, args ...string) error {
 	d.tell.say("$ " + shown)
-	cmd := d.command(ctx, "go", append([]string{"build", "-trimpath"}, args...)...)
+	cmd := d.command(ctx, "go", append([]string{"build", "-v", "-trimpath"}, args...)...)
 	cmd.Dir, cmd.Env = dir, environment
-	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	progress := &progress{out: os.Stderr, last: time.Now()}
+	cmd.Stdout, cmd.Stderr = progress, progress
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("%s: %w", shown, err)
 	}
 	return nil
 }
 
+// progress counts the packages that "go build -v" names, says how far it is
+// every few seconds, and passes everything else on.
+type progress struct {
+	out      io.Writer
+	last     time.Time
+	packages int
+	partial  string
+}
+
+const progressInterval = 10 * time.Second
+
+// Write implements io.Writer.
+func (p *progress) Write(text []byte) (int, error) {
+	lines := strings.SplitAfter(p.partial+string(text), "\n")
+	p.partial = lines[len(lines)-1]
+	for _, line := range lines[:len(lines)-1] {
+		if strings.ContainsAny(line, " \t") {
+			fmt.Fprint(p.out, line)
+			continue
+		}
+		p.packages++
+	}
+	if time.Since(p.last) > progressInterval {
+		p.last = time.Now()
+		fmt.Fprintf(p.out, "%s%d packages compiled\n", indent, p.packages)
+	}
+	return len(text), nil
+}
+
 // command is one that ends by itself.
 func (d *demo) command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = d.root
-	cmd.SysProcAttr = childAttributes()
-	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	cmd.SysProcAttr = childAttributes(syscall.SIGINT) // after which the go command deletes its temporary files
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGINT) }
 	cmd.WaitDelay = 5 * time.Second
 	return cmd
 }

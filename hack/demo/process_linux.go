@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// childAttributes: a process group of its own, and an order from the kernel to
-// end when this process is gone.
-func childAttributes() *syscall.SysProcAttr {
-	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGTERM}
+// childAttributes: a process group of its own, and the signal that ends it from
+// the kernel when this process is gone.
+func childAttributes(end syscall.Signal) *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: end}
 }
 
 // adoptOrphans makes this process the parent of every descendant whose own

@@ -9,7 +9,7 @@ import (
 )
 
 // childAttributes: a process group of its own.
-func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
+func childAttributes(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
 
 // adoptOrphans is for Linux only.
 func adoptOrphans() error { return nil }

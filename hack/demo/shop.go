@@ -74,11 +74,11 @@ func (d *demo) openShop(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	tokenFile := filepath.Join(d.dir, "checkout.token")
+	tokenFile := filepath.Join(d.folder.path, "checkout.token")
 	if err := os.WriteFile(tokenFile, []byte(token), 0o600); err != nil {
 		return err
 	}
-	volumes := filepath.Join(d.dir, "volumes")
+	volumes := filepath.Join(d.folder.path, "volumes")
 	if err := d.mount(ctx, volumes); err != nil {
 		return err
 	}
@@ -95,7 +95,7 @@ func (d *demo) openShop(ctx context.Context) error {
 		"POD_NAME=" + pod.Metadata.Name, "POD_NAMESPACE=shop", "POD_UID=" + pod.Metadata.UID,
 		"TIMEOUTS_DIR=" + volumes, "TIMEOUTS_API_SERVER=" + d.server, "TIMEOUTS_CA_FILE=" + d.ca, "TIMEOUTS_TOKEN_FILE=" + tokenFile,
 		"TIMEOUTS_REPORT_MAX_DELAY=1s", // not for clusters: the delays protect the API server
-	}, "--connect-to", ordersHost+"="+d.shop.orders)
+	}, "--upstream", "http://"+ordersHost, "--connect-to", ordersHost+"="+d.shop.orders)
 	return err
 }
 
@@ -128,24 +128,17 @@ func (d *demo) serve(ctx context.Context, name string, port int, environment []s
 	return address, p, err
 }
 
-// callURL asks checkout for a call of a path of orders. patience is how long
-// checkout would wait by itself; 0: for ever.
-func (s shop) callURL(path string, patience time.Duration) string {
-	query := "url=" + url.QueryEscape("http://"+ordersHost+path)
-	if patience > 0 {
-		query += "&patience=" + patience.String()
-	}
-	return "http://" + s.checkout + "/call?" + query
-}
+// callURL asks checkout for a call of a path of orders.
+func (s shop) callURL(path string) string { return "http://" + s.checkout + "/call" + path }
 
 // call has checkout make a call, prints what came of it, and returns it with
 // the requests that orders saw of it.
-func (d *demo) call(ctx context.Context, path string, patience time.Duration) (result, []visit, error) {
+func (d *demo) call(ctx context.Context, path string) (result, []visit, error) {
 	before, err := d.visits(ctx, path)
 	if err != nil {
 		return result{}, nil, err
 	}
-	asked := d.shop.callURL(path, patience)
+	asked := d.shop.callURL(path)
 	d.tell.command("curl", asked)
 	var r result
 	if err := fetchJSON(ctx, asked, &r); err != nil {

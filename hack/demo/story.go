@@ -23,8 +23,8 @@ func near(s float64, limit time.Duration) bool {
 
 func (d *demo) callWithoutPolicy(ctx context.Context) error {
 	d.tell.step("Without a policy nothing is cut",
-		"orders hangs on request. checkout gives up after 1.5 s by its own decision here, since nothing else would end the call.")
-	r, seen, err := d.call(ctx, "/hang", 1500*time.Millisecond)
+		"orders hangs on request. checkout gives up after 1.5 s by its own decision, since nothing else would end the call:")
+	r, seen, err := d.call(ctx, "/hang?patience=1.5s")
 	if err != nil {
 		return err
 	}
@@ -74,20 +74,20 @@ func total(doc document) string {
 
 func (d *demo) callUnderPolicy(ctx context.Context) error {
 	d.tell.step("The same process under the policy", "orders accepts the request and never answers:")
-	r, seen, err := d.call(ctx, "/hang", 0)
+	r, seen, err := d.call(ctx, "/hang")
 	if err != nil {
 		return err
 	}
 	d.checkHang("a hung server", r, seen, time.Second, 400*time.Millisecond)
 	d.tell.say("orders sends headers at once, then 8 bytes, 0.5 s apart (4 s in all); the total covers the body:")
-	if r, seen, err = d.call(ctx, "/drip?n=8&every=500ms", 0); err != nil {
+	if r, seen, err = d.call(ctx, "/drip?n=8&every=500ms"); err != nil {
 		return err
 	}
 	d.tell.check(r.Outcome == "TotalTimeout" && r.Status == 200 && r.Bytes >= 1 && r.Bytes < 8 && len(seen) == 1 && near(r.Seconds, time.Second),
 		"a dripping body", "status 200, some of the 8 bytes, then TotalTimeout at 1.0 s",
 		"status %d, %d of 8 bytes, then %s at %.2f s", r.Status, r.Bytes, r.Outcome, r.Seconds)
 	d.tell.say("And where orders answers, nobody notices:")
-	if r, seen, err = d.call(ctx, "/ok", 0); err != nil {
+	if r, seen, err = d.call(ctx, "/ok"); err != nil {
 		return err
 	}
 	d.tell.check(r.Outcome == "success" && r.Status == 200 && len(seen) == 1, "an answer", "status 200, one request", "status %d, %d request, %s", r.Status, len(seen), r.Outcome)
@@ -107,10 +107,12 @@ func (d *demo) checkHang(name string, r result, seen []visit, total, attempt tim
 }
 
 func (d *demo) changePolicy(ctx context.Context) error {
-	d.tell.step("Change the policy while checkout runs: 0.3 s for a call, 0.1 s for an attempt")
+	d.tell.step("Change the policy while checkout runs: 0.6 s for a call, 0.2 s for an attempt")
+	d.tell.say("In the background checkout goes on with calls that orders answers.")
+	d.traffic = d.startTraffic(ctx)
 	policies, configMaps, start := d.policies.mark(), d.configMaps.mark(), time.Now()
 	if _, err := d.kubectl.show(ctx, "patch", "timeoutpolicy", "checkout", "--namespace", "shop", "--type", "json", "-p",
-		`[{"op":"replace","path":"/spec/upstreams/0/timeouts","value":{"total":"300ms","attempt":"100ms"}}]`); err != nil {
+		`[{"op":"replace","path":"/spec/upstreams/0/timeouts","value":{"total":"600ms","attempt":"200ms"}}]`); err != nil {
 		return err
 	}
 	stored, _, err := d.policies.await(ctx, policies, "generation 2 of the policy", func(e event) bool { return e.Object.Metadata.Generation == 2 })
@@ -126,15 +128,15 @@ func (d *demo) changePolicy(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.tell.check(total(doc) == "300ms", "the ConfigMap holds the change", "timeouts.total 300ms", "timeouts.total %s, %s", total(doc), short(doc.Revision))
+	d.tell.check(total(doc) == "600ms", "the ConfigMap holds the change", "timeouts.total 600ms", "timeouts.total %s, %s", total(doc), short(doc.Revision))
 	d.tell.measured("the API server has the change -> the ConfigMap holds it", max(0, written.at.Sub(stored.at)))
 	d.tell.measured("kubectl patch -> the ConfigMap holds it, kubectl's own start included", written.at.Sub(start))
 	d.tell.measured("kubectl patch -> checkout lives on it (a real kubelet takes up to about a minute to fill the volume)", status.AppliedAt.Sub(start))
-	r, seen, err := d.call(ctx, "/hang", 0)
+	r, seen, err := d.call(ctx, "/hang")
 	if err != nil {
 		return err
 	}
-	d.checkHang("after the change", r, seen, 300*time.Millisecond, 100*time.Millisecond)
+	d.checkHang("after the change", r, seen, 600*time.Millisecond, 200*time.Millisecond)
 	pid := d.shop.client.cmd.Process.Pid
 	d.tell.check(r.PID == pid, "no restart", fmt.Sprintf("process %d, as at the start", pid), "process %d, as at the start", r.PID)
 	return nil
@@ -151,18 +153,22 @@ func (d *demo) refusePolicy(ctx context.Context) error {
 	if _, failed := errors.AsType[*exec.ExitError](err); err != nil && !failed {
 		return err
 	}
-	d.tell.check(err != nil && strings.Contains(output, "attempt"), "the invalid policy is refused", "an error that names attempt", "%s", lastLine(output))
+	const field = "spec.upstreams[0].timeouts.attempt"
+	seen := "accepted"
+	if err != nil {
+		seen = "refused, and the message does not name the field"
+	}
+	refused := err != nil && strings.Contains(output, field)
+	if refused {
+		seen = "refused, naming " + field
+	}
+	d.tell.check(refused, "an invalid policy", "refused, naming "+field, "%s", seen)
 	after, err := d.status(ctx)
 	if err != nil {
 		return err
 	}
 	d.tell.check(after.Revision == before.Revision, "checkout is not disturbed", short(before.Revision), "still %s", short(after.Revision))
 	return nil
-}
-
-func lastLine(text string) string {
-	lines := strings.Split(strings.TrimSpace(text), "\n")
-	return lines[len(lines)-1]
 }
 
 func (d *demo) repairDrift(ctx context.Context) error {
@@ -187,11 +193,13 @@ func (d *demo) repairDrift(ctx context.Context) error {
 		d.tell.say("What checkout logged meanwhile; it keeps the last good policy:")
 		d.tell.output(strings.Join(logged, "\n"))
 	}
-	r, seen, err := d.call(ctx, "/hang", 0)
+	d.traffic.stop()
+	d.tell.check(d.traffic.calls > 0 && d.traffic.failed == 0, "calls since the change", "none failed", "%d calls, %d failed%s", d.traffic.calls, d.traffic.failed, d.traffic.first)
+	r, seen, err := d.call(ctx, "/hang")
 	if err != nil {
 		return err
 	}
-	d.checkHang("after the repairs", r, seen, 300*time.Millisecond, 100*time.Millisecond)
+	d.checkHang("after the repairs", r, seen, 600*time.Millisecond, 200*time.Millisecond)
 	return nil
 }
 
@@ -257,14 +265,13 @@ func (d *demo) showStatus(ctx context.Context) error {
 	}
 	s := p.Status
 	d.tell.check(s.ObservedGeneration == 2 && s.Summary.Acknowledged == "1/1", "acknowledged", "1/1 for generation 2", "%s for generation %d", s.Summary.Acknowledged, s.ObservedGeneration)
-	able, unable := 0, 0
-	for _, c := range s.Capabilities {
-		if c.Native+c.Emulated+c.Degraded == 1 && c.Absent == 0 {
-			able++
-		} else {
-			unable++
-		}
+	counted := true
+	levels := make([]string, len(s.Capabilities))
+	for i, c := range s.Capabilities {
+		counted = counted && c.Native+c.Emulated+c.Degraded == 1 && c.Absent == 0
+		levels[i] = fmt.Sprintf("%s %d/%d/%d/%d", c.Name, c.Native, c.Emulated, c.Degraded, c.Absent)
 	}
-	d.tell.check(s.Summary.Capable == "1/1" && able > 0 && unable == 0, "capable", "1/1, with each capability that the policy asks for", "%s, with %d of the %d capabilities that the policy asks for", s.Summary.Capable, able, able+unable)
+	d.tell.check(s.Summary.Capable == "1/1" && counted && len(levels) > 0, "capable", "1/1, and each capability that the policy asks for in the one client",
+		"%s; native/emulated/degraded/absent: %s", s.Summary.Capable, strings.Join(levels, ", "))
 	return nil
 }

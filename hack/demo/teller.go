@@ -88,24 +88,29 @@ func (t *teller) measured(name string, d time.Duration) {
 	t.say(fmt.Sprintf("[time] %s: %s", name, seconds(d)))
 }
 
-// summary prints the checks once more and returns an error unless all are as
-// promised.
-func (t *teller) summary() error {
+// summary prints what was checked and measured so far once more.
+func (t *teller) summary() {
 	t.step("Summary")
-	failed := 0
 	for _, c := range t.checks {
 		t.say(c.String())
-		if !c.OK {
-			failed++
-		}
 	}
 	for _, m := range t.measures {
 		t.say(fmt.Sprintf("[time] %s: %s", m.Name, seconds(time.Duration(m.Seconds*float64(time.Second)))))
 	}
-	if failed > 0 {
-		return fmt.Errorf("%d of %d checks failed", failed, len(t.checks))
+}
+
+// verdict returns an error unless everything was as promised.
+func (t *teller) verdict() error {
+	var failed []string
+	for _, c := range t.checks {
+		if !c.OK {
+			failed = append(failed, c.Name)
+		}
 	}
-	t.say(fmt.Sprintf("All %d checks were as promised, in %s.", len(t.checks), seconds(time.Since(t.start))))
+	if len(failed) > 0 {
+		return fmt.Errorf("%d of %d checks failed: %s", len(failed), len(t.checks), strings.Join(failed, "; "))
+	}
+	fmt.Fprintf(t.out, "\nAll %d checks were as promised, in %s.\n", len(t.checks), seconds(time.Since(t.start)))
 	return nil
 }
 

@@ -40,13 +40,14 @@ type result struct {
 
 // caller makes calls with an http.Client that obeys the policies of a client.
 type caller struct {
-	client *clientlib.Client
-	http   *http.Client
+	client   *clientlib.Client
+	http     *http.Client
+	upstream string // URL without a path
 }
 
-// ServeHTTP makes a GET of the query's url and answers with the result.
-// "patience", a Go duration, is how long the caller itself would wait, whatever
-// the policy says; absent: for ever.
+// ServeHTTP makes a GET of the same path and query at the upstream and answers
+// with the result. The parameter "patience", a Go duration, is how long the
+// caller itself would wait, whatever the policy says; absent: for ever.
 func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx := r.Context()
 	if text := r.URL.Query().Get("patience"); text != "" {
@@ -60,7 +61,7 @@ func (c *caller) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer cancel()
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(c.call(ctx, r.URL.Query().Get("url")))
+	_ = json.NewEncoder(w).Encode(c.call(ctx, c.upstream+r.URL.RequestURI()))
 }
 
 func (c *caller) call(ctx context.Context, url string) result {

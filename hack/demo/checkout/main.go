@@ -1,8 +1,8 @@
 // Command checkout is the sample workload of the demo: it uses clientlib as any
 // program does, and makes a call whenever it is asked to.
 //
-//	curl '127.0.0.1:PORT/call?url=http://orders.shop.svc:8080/hang'
-//	curl '127.0.0.1:PORT/status'
+//	curl '127.0.0.1:PORT/call/drip?n=8&every=500ms'   # GET /drip?n=8&every=500ms of the upstream
+//	curl '127.0.0.1:PORT/status'                      # what the client lives on
 package main
 
 import (
@@ -33,6 +33,7 @@ func run(ctx context.Context, args []string) error {
 	routes := connectTo{}
 	flags := flag.NewFlagSet("checkout", flag.ContinueOnError)
 	listen := flags.String("listen", "127.0.0.1:0", "`address` on which calls are asked for")
+	upstream := flags.String("upstream", "http://orders.shop.svc:8080", "`URL` of the service that is called")
 	flags.Var(routes, "connect-to", "`HOST:PORT=ADDRESS`: connect to ADDRESS where the URL says HOST:PORT, as a cluster's network would")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -45,8 +46,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	defer client.Close()
 	caller := &caller{
-		client: client,
-		http:   &http.Client{Transport: nethttp.NewTransport(client, routes.transport())},
+		client:   client,
+		http:     &http.Client{Transport: nethttp.NewTransport(client, routes.transport())},
+		upstream: *upstream,
 	}
 
 	listener, err := net.Listen("tcp", *listen)
@@ -54,7 +56,7 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/call", caller)
+	mux.Handle("/call/", http.StripPrefix("/call", caller))
 	mux.Handle("/status", client.Handler())
 	server := &http.Server{Handler: mux}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
