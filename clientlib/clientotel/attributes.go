@@ -7,6 +7,8 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	semconv "go.opentelemetry.io/otel/semconv/v1.43.0"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
 
 const (
@@ -21,23 +23,53 @@ const (
 
 const redacted = "REDACTED"
 
+// grpcAdapter is the adapter whose calls are RPCs; all others speak HTTP.
+const grpcAdapter = "grpc"
+
 // request returns what the conventions want to know of a request when its span
 // starts, so that samplers see it.
-func request(method string, u *url.URL) []attribute.KeyValue {
+func request(adapter, method string, u *url.URL) []attribute.KeyValue {
 	attrs := make([]attribute.KeyValue, 0, 8)
+	if u != nil {
+		attrs = append(attrs, semconv.ServerAddress(u.Hostname()))
+		if port := portOf(u); port > 0 {
+			attrs = append(attrs, semconv.ServerPort(port))
+		}
+	}
+	if adapter == grpcAdapter {
+		return append(attrs, semconv.RPCSystemNameGRPC, semconv.RPCMethod(strings.TrimPrefix(method, "/")))
+	}
 	known := knownMethod(method)
 	attrs = append(attrs, semconv.HTTPRequestMethodKey.String(known))
 	if known == otherMethod {
 		attrs = append(attrs, semconv.HTTPRequestMethodOriginal(method))
 	}
-	if u == nil {
-		return attrs
-	}
-	attrs = append(attrs, semconv.ServerAddress(u.Hostname()), semconv.URLFull(fullURL(u)))
-	if port := portOf(u); port > 0 {
-		attrs = append(attrs, semconv.ServerPort(port))
+	if u != nil {
+		attrs = append(attrs, semconv.URLFull(fullURL(u)))
 	}
 	return attrs
+}
+
+// response returns the status of a response and, where it is an error in the
+// conventions, what they call it. To them every HTTP status from 400 on is an
+// error of the client's span, also where the policy takes it for an answer.
+func response(adapter string, status int) (attr attribute.KeyValue, errorType string) {
+	switch {
+	case adapter != grpcAdapter:
+		if status >= 400 {
+			errorType = strconv.Itoa(status)
+		}
+		return semconv.HTTPResponseStatusCode(status), errorType
+	case status < 0 || status >= len(engine.GRPCCodes):
+		errorType = strconv.Itoa(status)
+		return semconv.RPCResponseStatusCode(errorType), errorType
+	default:
+		name := engine.GRPCCodes[status]
+		if status > 0 {
+			errorType = name
+		}
+		return semconv.RPCResponseStatusCode(name), errorType
+	}
 }
 
 const otherMethod = "_OTHER"
@@ -55,8 +87,12 @@ func knownMethod(m string) string {
 	}
 }
 
-// spanName is the method and, where there is one, a name of few values.
-func spanName(method, route string) string {
+// spanName is the RPC, or the HTTP method and, where there is one, a route of few
+// values.
+func spanName(adapter, method, route string) string {
+	if adapter == grpcAdapter {
+		return strings.TrimPrefix(method, "/")
+	}
 	m := knownMethod(method)
 	if m == otherMethod {
 		m = "HTTP"

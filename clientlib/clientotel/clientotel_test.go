@@ -24,6 +24,8 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/clientotel"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
@@ -337,5 +339,30 @@ func TestUnknownMethodsAreOneName(t *testing.T) {
 		if span.Name() != "HTTP" || a["http.request.method"] != "_OTHER" || a["http.request.method_original"] != "BREW" {
 			b.t.Errorf("span %q with %v", span.Name(), a)
 		}
+	})
+}
+
+func TestGRPCCallsFollowTheConventionsOfRPCs(t *testing.T) {
+	spans := tracetest.NewSpanRecorder()
+	tracer := clientotel.NewTracer(sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)))
+	carrier := propagation.MapCarrier{}
+	call := tracer.StartCall(t.Context(), engine.CallInfo{Adapter: "grpc", Upstream: "orders", Method: "/shop.Orders/Get", URL: &url.URL{Host: "orders:9090"}})
+	call.StartAttempt(t.Context(), engine.AttemptInfo{Number: 1}, carrier)
+	call.AttemptDone(engine.AttemptEvent{Adapter: "grpc", Number: 1, Kind: failure.Status, Status: 14})
+	call.CallDone(engine.CallEvent{Adapter: "grpc", Attempts: 1, Kind: failure.Status, Status: 14})
+	call.End(time.Now(), engine.BodyEvent{OK: true})
+	span := spans.Ended()[0]
+	if span.Name() != "shop.Orders/Get" {
+		t.Errorf("the span is called %q", span.Name())
+	}
+	wantAttributes(t, span, map[string]string{
+		"error.type":               "UNAVAILABLE",
+		"rpc.method":               "shop.Orders/Get",
+		"rpc.response.status_code": "UNAVAILABLE",
+		"rpc.system.name":          "grpc",
+		"server.address":           "orders",
+		"server.port":              "9090",
+		"timeouts.outcome":         "status",
+		"timeouts.upstream":        "orders",
 	})
 }

@@ -2,7 +2,8 @@
 //
 //	client, err := clientlib.New(ctx, "checkout", clientotel.With(otel.GetTracerProvider()))
 //
-// A call is one span of kind CLIENT in the stable HTTP conventions, from before
+// A call is one span of kind CLIENT in the stable HTTP conventions (gRPC calls
+// follow those of RPCs), from before
 // the circuit breaker is asked until its response body ended: by EOF, Close, or
 // the limit that cut it. Its requests, retries and hops of redirects alike, are
 // events named "attempt", each at the moment at which its headers came or it

@@ -25,6 +25,10 @@ func WithAttemptSpans() Option { return func(t *tracer) { t.attemptSpans = true 
 
 // With traces the calls of a client; a nil provider means the global one.
 func With(provider trace.TracerProvider, opts ...Option) clientlib.Option {
+	return clientlib.WithTracer(newTracer(provider, opts))
+}
+
+func newTracer(provider trace.TracerProvider, opts []Option) *tracer {
 	if provider == nil {
 		provider = otel.GetTracerProvider()
 	}
@@ -37,5 +41,5 @@ func With(provider trace.TracerProvider, opts ...Option) clientlib.Option {
 	for _, opt := range opts {
 		opt(t)
 	}
-	return clientlib.WithTracer(t)
+	return t
 }

@@ -2,7 +2,6 @@ package clientotel
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -28,34 +27,34 @@ func (t *tracer) StartCall(ctx context.Context, info engine.CallInfo) engine.Tra
 	if t.attemptSpans {
 		kind = trace.SpanKindInternal
 	}
-	attrs := request(info.Method, info.URL)
+	attrs := request(info.Adapter, info.Method, info.URL)
 	if info.Upstream != "" {
 		attrs = append(attrs, upstreamKey.String(info.Upstream))
 	}
 	if info.Route != "" {
 		attrs = append(attrs, routeKey.String(info.Route))
 	}
-	_, span := t.tracer.Start(ctx, spanName(info.Method, info.Route), trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
-	return &call{tracer: t, span: span, route: info.Route}
+	_, span := t.tracer.Start(ctx, spanName(info.Adapter, info.Method, info.Route), trace.WithSpanKind(kind), trace.WithAttributes(attrs...))
+	return &call{tracer: t, span: span, adapter: info.Adapter, route: info.Route}
 }
 
 // call implements engine.Trace.
 type call struct {
-	tracer  *tracer
-	span    trace.Span
-	attempt trace.Span // under way, with WithAttemptSpans only
-	route   string
+	tracer         *tracer
+	span           trace.Span
+	attempt        trace.Span // under way, with WithAttemptSpans only
+	adapter, route string
 }
 
 // StartAttempt implements engine.Trace.
 func (c *call) StartAttempt(ctx context.Context, info engine.AttemptInfo, carrier engine.Carrier) context.Context {
 	ctx = trace.ContextWithSpan(ctx, c.span)
 	if c.tracer.attemptSpans {
-		attrs := request(info.Method, info.URL)
+		attrs := request(c.adapter, info.Method, info.URL)
 		if info.Number > 1 {
 			attrs = append(attrs, semconv.HTTPRequestResendCount(info.Number-1))
 		}
-		ctx, c.attempt = c.tracer.tracer.Start(ctx, spanName(info.Method, c.route),
+		ctx, c.attempt = c.tracer.tracer.Start(ctx, spanName(c.adapter, info.Method, c.route),
 			trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
 	}
 	c.tracer.propagator.Inject(ctx, carrier)
@@ -65,7 +64,7 @@ func (c *call) StartAttempt(ctx context.Context, info engine.AttemptInfo, carrie
 // AttemptDone implements engine.Trace.
 func (c *call) AttemptDone(e engine.AttemptEvent) {
 	if c.attempt != nil {
-		finish(c.attempt, e.OK, e.Kind, e.Status)
+		c.finish(c.attempt, e.OK, e.Kind, e.Status)
 		c.attempt.SetAttributes(retry(e)...)
 		c.attempt.End()
 		c.attempt = nil
@@ -76,7 +75,8 @@ func (c *call) AttemptDone(e engine.AttemptEvent) {
 	}
 	attrs := append(retry(e), numberKey.Int(e.Number), outcomeKey.String(outcome(e.OK, e.Kind)))
 	if e.Status != engine.NoStatus {
-		attrs = append(attrs, semconv.HTTPResponseStatusCode(e.Status))
+		status, _ := response(c.adapter, e.Status)
+		attrs = append(attrs, status)
 	}
 	c.span.AddEvent("attempt", trace.WithAttributes(attrs...))
 }
@@ -98,7 +98,7 @@ func (c *call) CallDone(e engine.CallEvent) {
 	if !c.span.IsRecording() {
 		return
 	}
-	finish(c.span, e.OK, e.Kind, e.Status)
+	c.finish(c.span, e.OK, e.Kind, e.Status)
 	if e.Attempts > 1 && !c.tracer.attemptSpans {
 		c.span.SetAttributes(semconv.HTTPRequestResendCount(e.Attempts - 1))
 	}
@@ -119,19 +119,22 @@ func (c *call) End(at time.Time, body engine.BodyEvent) {
 	c.span.End(trace.WithTimestamp(at))
 }
 
-// finish says what came of a call or of an attempt. To the conventions every
-// status from 400 on is an error of the client's span, also where the policy
-// takes it for an answer.
-func finish(span trace.Span, ok bool, kind failure.Kind, status int) {
+// finish says what came of a call or of an attempt.
+func (c *call) finish(span trace.Span, ok bool, kind failure.Kind, status int) {
 	span.SetAttributes(outcomeKey.String(outcome(ok, kind)))
-	if status != engine.NoStatus {
-		span.SetAttributes(semconv.HTTPResponseStatusCode(status))
+	errorType := ""
+	if !ok {
+		errorType = kind.Label()
 	}
-	switch {
-	case status >= 400:
-		fail(span, strconv.Itoa(status))
-	case !ok:
-		fail(span, kind.Label())
+	if status != engine.NoStatus {
+		attr, named := response(c.adapter, status)
+		span.SetAttributes(attr)
+		if named != "" {
+			errorType = named
+		}
+	}
+	if errorType != "" {
+		fail(span, errorType)
 	}
 }
 
