@@ -46,7 +46,8 @@ type Status struct {
 	Message string        `json:"message,omitempty"`
 	// Revision of the document in force; empty for none.
 	Revision string `json:"revision,omitempty"`
-	// AppliedAt is when that document came into force.
+	// AppliedAt is when that document came into force; zero for none and for the
+	// fallback.
 	AppliedAt time.Time `json:"appliedAt,omitzero"`
 	// Tombstone says that there is no policy, on purpose.
 	Tombstone bool            `json:"tombstone,omitempty"`
@@ -118,14 +119,13 @@ func (c *Client) Handler() http.Handler {
 // status is called with the lock.
 func (c *Client) status() Status {
 	s := Status{
-		Client:    c.name,
-		State:     c.state,
-		Since:     c.since,
-		Reason:    c.reason,
-		Message:   c.message,
-		AppliedAt: c.appliedAt,
-		Delivery:  c.delivery,
-		Report:    capability.Assessment{Upstreams: slices.Clone(c.assessment.Upstreams)},
+		Client:   c.name,
+		State:    c.state,
+		Since:    c.since,
+		Reason:   c.reason,
+		Message:  c.message,
+		Delivery: c.delivery,
+		Report:   capability.Assessment{Upstreams: slices.Clone(c.assessment.Upstreams)},
 	}
 	if doc := c.inForce(); doc != nil {
 		s.Revision, s.Tombstone = doc.Revision, doc.Tombstone
@@ -133,7 +133,7 @@ func (c *Client) status() Status {
 		s.UnknownFields = slices.Clone(doc.UnknownFields())
 	}
 	if c.applied != nil {
-		s.Origin = c.origin
+		s.Origin, s.AppliedAt = c.origin, c.appliedAt
 	}
 	if c.rejected != nil {
 		rejected := *c.rejected
