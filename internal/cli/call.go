@@ -1,0 +1,150 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/timeout-operator/timeout-operator/internal/callcmd"
+)
+
+// callFlags say which call is made and where the document comes from.
+type callFlags struct {
+	explainFlags
+	headers    []string
+	data       string
+	idempotent bool
+	route      string
+	timeout    time.Duration
+	budget     time.Duration
+	connectTo  string
+}
+
+func (a *app) callCommand() *cobra.Command {
+	var in callFlags
+	cmd := &cobra.Command{
+		Use:   "call [-f FILE | --document FILE] [--client NAME] URL",
+		Short: "Make one call under the policies, and show each attempt",
+		Long: `Make one call under the policies, and show each attempt.
+
+The call is made from here, through the code that enforces policies in a workload. Each
+attempt is shown as it ends: what came of it, what was left of the call, and why it was
+repeated or not; then how the body ended, which is read and thrown away. The document
+comes from policies in files (-f), from a document (--document), or else from the
+ConfigMaps of a cluster. To reach an upstream inside a cluster, forward a port and name
+it with --connect-to; the policies still see the host of the URL.
+Exit status 1 if the call failed, was cut, or was answered with a failing status.`,
+		Example: `  kubectl timeouts call -f policies/ --client checkout http://orders.shop:8080/orders/42
+  kubectl timeouts call --document policy.json --connect-to localhost:8080 http://orders:8080/
+  kubectl timeouts call -f policies/ --method POST --header 'Idempotency-Key: 7' --data @order.json http://orders/`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			in.url = args[0]
+			return a.call(cmd, &in)
+		},
+	}
+	in.bind(cmd.Flags())
+	flags := cmd.Flags()
+	flags.StringVar(&in.client, "client", "", "the client's name; empty for a client that no policy names")
+	flags.StringVar(&in.document, "document", "", "a rendered document (policy.json), - for standard input")
+	flags.StringVar(&in.method, "method", "", "HTTP method (default GET, POST with --data)")
+	flags.StringArrayVar(&in.headers, "header", nil, "header of the request, as in 'Name: value'; more than once if need be")
+	flags.StringVar(&in.data, "data", "", "body of the request; @FILE for that of a file, @- for standard input, which cannot be rewound")
+	flags.BoolVar(&in.idempotent, "idempotent", false, "vouch that the call may be repeated; --idempotent=false forbids it (default: what the policy says)")
+	flags.StringVar(&in.route, "route", "", "route template that the call site names")
+	flags.DurationVar(&in.timeout, "timeout", 0, "deadline of the caller's context (default none)")
+	flags.DurationVar(&in.budget, "budget", 0, "what is left of the request being served, as an inbound deadline would say (default none)")
+	flags.StringVar(&in.connectTo, "connect-to", "", "HOST:PORT to connect to instead of the URL's")
+	return cmd
+}
+
+func (a *app) call(cmd *cobra.Command, in *callFlags) error {
+	if in.document != "" && len(in.files) > 0 {
+		return errors.New("--document and -f exclude each other")
+	}
+	options, err := a.callOptions(cmd, in)
+	if err != nil {
+		return err
+	}
+	if options.Document, _, err = a.documentOf(cmd, &in.explainFlags); err != nil {
+		return err
+	}
+	if a.output == outputTable {
+		options.Attempted = func(attempt callcmd.Attempt) {
+			if attempt.Number == 1 {
+				callcmd.WriteHead(a.Out)
+			}
+			callcmd.WriteAttempt(a.Out, attempt)
+		}
+	}
+	result, err := callcmd.Call(cmd.Context(), *options)
+	if err != nil {
+		return err
+	}
+	if err := a.print(result, result.WriteResult); err != nil {
+		return err
+	}
+	if !result.OK {
+		return errNo
+	}
+	return nil
+}
+
+// callOptions reads the flags.
+func (a *app) callOptions(cmd *cobra.Command, in *callFlags) (*callcmd.Options, error) {
+	if in.timeout < 0 || in.budget < 0 {
+		return nil, errors.New("--timeout and --budget are longer than 0, as in --timeout 500ms")
+	}
+	o := &callcmd.Options{
+		URL:       in.url,
+		Method:    in.method,
+		Header:    http.Header{},
+		Route:     in.route,
+		Timeout:   in.timeout,
+		Budget:    in.budget,
+		ConnectTo: in.connectTo,
+	}
+	if cmd.Flags().Changed("idempotent") {
+		o.Idempotent = &in.idempotent
+	}
+	for _, h := range in.headers {
+		name, value, ok := strings.Cut(h, ":")
+		if !ok || strings.TrimSpace(name) == "" {
+			return nil, fmt.Errorf("--header %q: write 'Name: value'", h)
+		}
+		o.Header.Add(strings.TrimSpace(name), strings.TrimSpace(value))
+	}
+	if !cmd.Flags().Changed("data") {
+		return o, nil
+	}
+	var err error
+	o.Body, err = a.callBody(in)
+	return o, err
+}
+
+// callBody is the body of the request. A file is read first, so that it can be
+// sent again; standard input is streamed.
+func (a *app) callBody(in *callFlags) (io.Reader, error) {
+	file, isFile := strings.CutPrefix(in.data, "@")
+	switch {
+	case !isFile:
+		return strings.NewReader(in.data), nil
+	case file == "-":
+		if in.document == "-" || len(in.files) == 1 && in.files[0] == "-" {
+			return nil, errors.New("standard input is the document or the policies already: give --data a file")
+		}
+		return io.MultiReader(a.In), nil
+	default:
+		data, err := os.ReadFile(file)
+		if err != nil {
+			return nil, fmt.Errorf("read --data: %w", err)
+		}
+		return strings.NewReader(string(data)), nil
+	}
+}
