@@ -22,6 +22,8 @@ type facts struct {
 	namespace string
 	now       time.Time
 	policies  []v1alpha1.TimeoutPolicy
+	// names of the policies.
+	names map[string]bool
 	// faults says, by name, why the spec of a policy cannot be read.
 	faults   map[string]string
 	services map[types.NamespacedName]plan.Service
@@ -52,6 +54,7 @@ func (r *TimeoutPolicyReconciler) gather(ctx context.Context, namespace string) 
 	f := &facts{
 		namespace: namespace,
 		now:       r.Now(),
+		names:     map[string]bool{},
 		faults:    map[string]string{},
 		services:  map[types.NamespacedName]plan.Service{},
 		documents: map[string]storedDocument{},
@@ -66,6 +69,7 @@ func (r *TimeoutPolicyReconciler) gather(ctx context.Context, namespace string) 
 			continue
 		}
 		f.policies = append(f.policies, policy.TimeoutPolicy)
+		f.names[policy.Name] = true
 		if policy.fault != "" {
 			f.faults[policy.Name] = policy.fault
 		}

@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
 
@@ -66,9 +65,7 @@ func (r *TimeoutPolicyReconciler) keepWithdrawn(ctx context.Context, f *facts, w
 // withdraws reports whether a stored document came from a policy that is gone.
 // One that was made anew under its name is there.
 func (f *facts) withdraws(stored storedDocument) bool {
-	return slices.ContainsFunc(stored.policies, func(name string) bool {
-		return !slices.ContainsFunc(f.policies, func(p v1alpha1.TimeoutPolicy) bool { return p.Name == name })
-	})
+	return slices.ContainsFunc(stored.policies, func(name string) bool { return !f.names[name] })
 }
 
 // keepReason says why a document of the given age is kept, and for how long;

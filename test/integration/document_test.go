@@ -12,6 +12,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
@@ -468,4 +469,32 @@ func TestNothingTheOperatorOwnsHoldsUpADeletion(t *testing.T) {
 			t.Errorf("%s/%s has finalizers %v and owners %v", object.Namespace, object.Name, object.Finalizers, object.OwnerReferences)
 		}
 	}
+}
+
+// TestNewPolicyIsNotStarvedByABusyFleet: O29. A policy that was there before the
+// start is served although other namespaces never come to rest.
+func TestNewPolicyIsNotStarvedByABusyFleet(t *testing.T) {
+	busy := make([]*v1alpha1.TimeoutPolicy, 20)
+	for i := range busy {
+		busy[i] = newPolicy(shared.newNamespace(t), "checkout")
+		shared.create(t, busy[i])
+	}
+	policy := newPolicy(shared.newNamespace(t), "checkout")
+	shared.create(t, policy)
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for n := 0; ctx.Err() == nil; n++ {
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"example.com/busy":"%d"}}}`, n)
+			target := busy[n%len(busy)].DeepCopy()
+			_ = shared.client.Patch(ctx, target, client.RawPatch(types.MergePatchType, patch))
+		}
+	}()
+	defer func() {
+		cancel()
+		<-done
+	}()
+	shared.startOperator(t, func(o *operator.Options) { o.Concurrency = 1 })
+	shared.expectProgrammed(t, policy)
 }

@@ -214,40 +214,20 @@ func TestDeletedCRDTakesNoPolicyFromClients(t *testing.T) {
 	}
 }
 
-func TestUninstallInAnyOrderLeavesNothingBehind(t *testing.T) {
+// TestDeletions runs with the controllers that end namespaces and collect
+// garbage.
+func TestDeletions(t *testing.T) {
 	c := newCluster(t)
 	if err := c.install("config/default"); err != nil {
 		t.Fatal(err)
 	}
 	c.startControllerManager(t)
-	p := c.startReady(t)
-	first, second := c.newNamespace(t), c.newNamespace(t)
-	for _, namespace := range []string{first, second} {
-		policy := newPolicy(namespace, "checkout")
-		c.create(t, policy)
-		c.expectProgrammed(t, policy)
-	}
-	// O10: without the operator everything can go, in whatever order.
-	p.end(t)
-	c.delete(t, newPolicy(first, "checkout"))
-	c.expectGone(t, newPolicy(first, "checkout"))
-	c.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first}})
-	if _, err := c.kubectl("delete", "crd", "timeoutpolicies.timeout-operator.dev", "clientreports.timeout-operator.dev", "--timeout=30s"); err != nil {
-		t.Fatal(err)
-	}
-	c.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: second}})
-	for _, namespace := range []string{first, second} {
-		c.expectGone(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	}
+	t.Run("nothing is created in a terminating namespace", c.testTerminatingNamespace)
+	t.Run("uninstalling in any order leaves nothing behind", c.testUninstall)
 }
 
-// TestNothingIsCreatedInATerminatingNamespace: O08.
-func TestNothingIsCreatedInATerminatingNamespace(t *testing.T) {
-	c := newCluster(t)
-	if err := c.install("config/default"); err != nil {
-		t.Fatal(err)
-	}
-	c.startControllerManager(t)
+// testTerminatingNamespace: O08.
+func (c *cluster) testTerminatingNamespace(t *testing.T) {
 	p := c.startReady(t)
 	namespace := c.newNamespace(t)
 	held, plain := newPolicy(namespace, "held", func(p *v1alpha1.TimeoutPolicy) { p.Finalizers = []string{"example.com/hold"} }), newPolicy(namespace, "plain")
@@ -269,6 +249,28 @@ func TestNothingIsCreatedInATerminatingNamespace(t *testing.T) {
 	}
 	edit(t, c, held, func(p *v1alpha1.TimeoutPolicy) { p.Finalizers = nil })
 	c.expectGone(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+}
+
+// testUninstall: O10. Without the operator everything can go, in whatever order.
+func (c *cluster) testUninstall(t *testing.T) {
+	p := c.startReady(t)
+	first, second := c.newNamespace(t), c.newNamespace(t)
+	for _, namespace := range []string{first, second} {
+		policy := newPolicy(namespace, "checkout")
+		c.create(t, policy)
+		c.expectProgrammed(t, policy)
+	}
+	p.end(t)
+	c.delete(t, newPolicy(first, "checkout"))
+	c.expectGone(t, newPolicy(first, "checkout"))
+	c.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: first}})
+	if _, err := c.kubectl("delete", "crd", "timeoutpolicies.timeout-operator.dev", "clientreports.timeout-operator.dev", "--timeout=30s"); err != nil {
+		t.Fatal(err)
+	}
+	c.delete(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: second}})
+	for _, namespace := range []string{first, second} {
+		c.expectGone(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+	}
 }
 
 func TestAddressThatIsTakenIsAnErrorAtOnce(t *testing.T) {
