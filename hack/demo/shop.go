@@ -21,6 +21,7 @@ type shop struct {
 	orders   string // address of the upstream
 	checkout string // address at which the client is asked for calls
 	client   *child
+	answered int // process id that came with the last answer of checkout
 }
 
 // result is what checkout says of a call; see hack/demo/checkout.
@@ -144,6 +145,7 @@ func (d *demo) call(ctx context.Context, path string) (result, []visit, error) {
 	if err := fetchJSON(ctx, asked, &r); err != nil {
 		return result{}, nil, err
 	}
+	d.shop.answered = r.PID
 	d.tell.say(fmt.Sprintf("checkout (process %d): %s", r.PID, r))
 	if r.Error != "" {
 		d.tell.say(indent + r.Error)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 )
@@ -69,9 +70,20 @@ func (t *teller) output(text string) {
 
 // check records and prints whether what was promised was seen.
 func (t *teller) check(ok bool, name, want, seen string, args ...any) {
-	c := check{Name: name, Want: want, Seen: fmt.Sprintf(seen, args...), OK: ok}
-	t.checks = append(t.checks, c)
-	t.say(c.String())
+	t.record(check{Name: name, Want: want, Seen: fmt.Sprintf(seen, args...), OK: ok})
+}
+
+// record does the same with checks that are made already.
+func (t *teller) record(checks ...check) {
+	t.checks = append(t.checks, checks...)
+	for _, c := range checks {
+		t.say(c.String())
+	}
+}
+
+// passed says whether all are as promised.
+func passed(checks []check) bool {
+	return !slices.ContainsFunc(checks, func(c check) bool { return !c.OK })
 }
 
 // String says it in one line.
