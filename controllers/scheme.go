@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"fmt"
+
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -12,12 +14,11 @@ import (
 // NewScheme returns the scheme that the manager reads and writes with. Its own
 // kinds are the forgiving ones of this package (see storedPolicy), so a client
 // with this scheme does not know v1alpha1.TimeoutPolicy.
-func NewScheme() *runtime.Scheme {
+func NewScheme() (*runtime.Scheme, error) {
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{corev1.AddToScheme, eventsv1.AddToScheme} {
 		if err := add(scheme); err != nil {
-			// The generated functions only fail when a kind is registered twice.
-			panic(err)
+			return nil, fmt.Errorf("register the kinds of Kubernetes: %w", err)
 		}
 	}
 	for kind, object := range map[string]runtime.Object{
@@ -27,7 +28,7 @@ func NewScheme() *runtime.Scheme {
 		scheme.AddKnownTypeWithName(v1alpha1.GroupVersion.WithKind(kind), object)
 	}
 	metav1.AddToGroupVersion(scheme, v1alpha1.GroupVersion)
-	return scheme
+	return scheme, nil
 }
 
 const (

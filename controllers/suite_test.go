@@ -60,7 +60,11 @@ type fixture struct {
 // between the reconciler and the API server.
 func newFixture(t *testing.T, adjust ...func(client.WithWatch) client.Client) *fixture {
 	t.Helper()
-	direct, err := client.NewWithWatch(admin, client.Options{Scheme: NewScheme()})
+	forgiving, err := NewScheme()
+	if err != nil {
+		t.Fatal(err)
+	}
+	direct, err := client.NewWithWatch(admin, client.Options{Scheme: forgiving})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -29,9 +29,9 @@ type Options struct {
 	// Concurrency is how many namespaces are worked on at the same time. Zero
 	// means 4.
 	Concurrency int
-	// Metrics of the operator.
+	// Metrics of the operator. Required.
 	Metrics *Metrics
-	// Now is the clock. Nil means time.Now.
+	// Now is the clock. Required.
 	Now func() time.Time
 }
 
@@ -61,9 +61,6 @@ func SetUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		Options:    options.Plan,
 		Namespaces: options.Namespaces,
 		Now:        options.Now,
-	}
-	if r.Now == nil {
-		r.Now = time.Now
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &storedPolicy{}, indexServices, servicesOf); err != nil {
 		return fmt.Errorf("index policies by service: %w", err)

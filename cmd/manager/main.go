@@ -4,6 +4,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -33,7 +34,7 @@ func main() {
 func run(ctx context.Context, args []string, stderr io.Writer) int {
 	options, log, err := parse(args, stderr)
 	switch {
-	case err == flag.ErrHelp:
+	case errors.Is(err, flag.ErrHelp):
 		return 0
 	case err != nil:
 		fmt.Fprintln(stderr, "manager:", err)
@@ -56,7 +57,7 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 
 // parse reads the flags. Unknown arguments are an error.
 func parse(args []string, stderr io.Writer) (operator.Options, *slog.Logger, error) {
-	options := operator.Options{Config: ctrl.GetConfig}
+	options := operator.Options{Config: ctrl.GetConfig, Now: time.Now}
 	election := &options.LeaderElection
 	var namespaces, format string
 	var level slog.Level

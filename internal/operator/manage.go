@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -77,9 +74,13 @@ func (o *Operator) newManager(ctx context.Context, restConfig *rest.Config, guar
 	// effect.
 	consistent := len(o.options.Namespaces) <= 1
 	election := o.options.LeaderElection
+	scheme, err := controllers.NewScheme()
+	if err != nil {
+		return nil, err
+	}
 	log := logr.FromSlogHandler(&endingHandler{o.log.Handler(), ctx})
 	mgr, err := manager.New(restConfig, manager.Options{
-		Scheme:                        controllers.NewScheme(),
+		Scheme:                        scheme,
 		Logger:                        log,
 		Cache:                         caches,
 		Client:                        client.Options{Cache: &client.CacheOptions{EnableReadYourWritesConsistency: &consistent}},
@@ -113,6 +114,7 @@ func (o *Operator) newManager(ctx context.Context, restConfig *rest.Config, guar
 		ReportDebounce: o.options.ReportDebounce,
 		Concurrency:    o.options.Concurrency,
 		Metrics:        o.metrics,
+		Now:            o.options.Now,
 	})
 }
 
@@ -121,90 +123,4 @@ func orNil(d time.Duration) *time.Duration {
 		return nil
 	}
 	return &d
-}
-
-// afterSync is started by a manager, leader or not, once its caches are synced.
-type afterSync struct{ guard *watchdog }
-
-func (a *afterSync) NeedLeaderElection() bool { return false }
-
-func (a *afterSync) Start(ctx context.Context) error {
-	a.guard.synced.Store(true)
-	a.guard.look()
-	<-ctx.Done()
-	return nil
-}
-
-// watchdog looks after a running manager: it keeps the readiness true to the
-// facts and stops the manager when it cannot go on.
-type watchdog struct {
-	gate               *gate
-	state              *readiness
-	stop               context.CancelCauseFunc
-	interval, patience time.Duration
-
-	// trouble asks for a look before the interval is over.
-	trouble chan struct{}
-	// forbidden says that a watch was refused, so that the rights are asked for
-	// too: that takes requests that are no reads, so it is not done idly.
-	forbidden atomic.Bool
-	// synced says that the caches have been read.
-	synced atomic.Bool
-}
-
-// watchFailed is the watch error handler of all informers. They try again by
-// themselves, for ever and with back-off; what it means is found out here.
-func (w *watchdog) watchFailed(_ context.Context, _ *toolscache.Reflector, err error) {
-	if apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) {
-		w.forbidden.Store(true)
-	}
-	w.look()
-}
-
-func (w *watchdog) look() {
-	select {
-	case w.trouble <- struct{}{}:
-	default:
-	}
-}
-
-// run looks at once, then at intervals, and whenever there is trouble.
-func (w *watchdog) run(ctx context.Context) {
-	ticker := time.NewTicker(w.interval)
-	defer ticker.Stop()
-	away := time.Duration(0)
-	for {
-		why := w.check(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if why == nil || why.Reason != ReasonUnreachable {
-			away = 0
-		}
-		switch {
-		case why == nil && w.synced.Load():
-			w.state.ready()
-		case why == nil:
-			w.state.notReady(&NotReadyError{ReasonStarting, "the caches are being read"})
-		case why.Reason == ReasonUnreachable && away < w.patience:
-			w.state.notReady(why)
-		default:
-			w.stop(why)
-			return
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-w.trouble:
-		case <-ticker.C:
-			away += w.interval
-		}
-	}
-}
-
-func (w *watchdog) check(ctx context.Context) *NotReadyError {
-	if w.forbidden.Swap(false) {
-		return w.gate.check(ctx)
-	}
-	return w.gate.checkKinds(ctx)
 }

@@ -58,6 +58,8 @@ type Options struct {
 	Registry metrics.RegistererGatherer
 	// Log receives everything. Nil means slog.Default().
 	Log *slog.Logger
+	// Now is the clock that documents and statuses are dated by. Required.
+	Now func() time.Time
 }
 
 // LeaderElection settings. Zero durations have the defaults of
@@ -91,8 +93,8 @@ type Operator struct {
 // New takes the addresses, so that one that is taken is an error at once. It
 // does not talk to the API server.
 func New(options Options) (*Operator, error) {
-	if options.Config == nil {
-		return nil, errors.New("operator: Options.Config is missing")
+	if options.Config == nil || options.Now == nil {
+		return nil, errors.New("operator: Options.Config and Options.Now are required")
 	}
 	options.CheckInterval = orDefault(options.CheckInterval, defaultCheckInterval)
 	options.RestartAfter = orDefault(options.RestartAfter, defaultRestartAfter)
@@ -218,12 +220,9 @@ func (o *Operator) openGate(ctx context.Context) (*rest.Config, *gate, *NotReady
 }
 
 func pause(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-	case <-timer.C:
-	}
+	ctx, cancel := context.WithTimeout(ctx, d)
+	defer cancel()
+	<-ctx.Done()
 }
 
 func (o *Operator) healthHandler() http.Handler {

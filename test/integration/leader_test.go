@@ -152,6 +152,7 @@ func TestLeaderElectionOutsideOfAClusterNeedsANamespace(t *testing.T) {
 		Config:         func() (*rest.Config, error) { return nil, errors.New("not asked for") },
 		LeaderElection: operator.LeaderElection{Enabled: true},
 		Registry:       prometheus.NewRegistry(),
+		Now:            time.Now,
 	})
 	if err == nil {
 		t.Error("New says nothing")

@@ -277,7 +277,7 @@ func TestAddressThatIsTakenIsAnErrorAtOnce(t *testing.T) {
 	p := shared.startReady(t)
 	_, err := operator.New(operator.Options{
 		Config:        func() (*rest.Config, error) { return nil, errors.New("not asked for") },
-		HealthAddress: p.op.HealthAddress(), Registry: prometheus.NewRegistry(),
+		HealthAddress: p.op.HealthAddress(), Registry: prometheus.NewRegistry(), Now: time.Now,
 	})
 	if err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Errorf("New says %v", err)

@@ -50,6 +50,7 @@ func (c *cluster) startOperator(t *testing.T, adjust ...func(*operator.Options))
 		CheckInterval: 200 * time.Millisecond,
 		Registry:      prometheus.NewRegistry(),
 		Log:           log,
+		Now:           time.Now,
 	}
 	for _, change := range adjust {
 		change(&options)
