@@ -5,6 +5,8 @@ package callcmd
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -44,6 +46,10 @@ type Options struct {
 	// ConnectTo is the host and port to connect to instead of the URL's, for a
 	// forwarded port. Empty for the URL's own.
 	ConnectTo string
+	// CACerts are certificates, in PEM, that https trusts instead of the system's.
+	CACerts []byte
+	// HTTP2 speaks HTTP/2 to http URLs too, without asking; https negotiates it.
+	HTTP2 bool
 	// Attempted, if set, is called with each attempt as it ends.
 	Attempted func(Attempt)
 }
@@ -130,6 +136,18 @@ func (o *Options) context(ctx context.Context) (context.Context, context.CancelF
 // transport is one of its own, so that nothing that happened before is reused.
 func (o *Options) transport() (*http.Transport, error) {
 	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
+	if o.HTTP2 {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetHTTP2(true)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	if len(o.CACerts) > 0 {
+		pool := x509.NewCertPool()
+		if !pool.AppendCertsFromPEM(o.CACerts) {
+			return nil, errors.New("there is no certificate in PEM among those to trust")
+		}
+		t.TLSClientConfig = &tls.Config{RootCAs: pool}
+	}
 	if o.ConnectTo == "" {
 		return t, nil
 	}

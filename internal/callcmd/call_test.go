@@ -3,8 +3,11 @@ package callcmd_test
 import (
 	"bytes"
 	"encoding/json"
+	"encoding/pem"
 	"fmt"
 	"io"
+	"log"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -132,6 +135,16 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 			attempts: "ok", bytes: 27, atLeast: 600 * time.Millisecond,
 		},
 		{
+			name: "unless a route says so", path: "/events?n=8&every=300ms",
+			rules:    `"routes":[{"name":"events","match":{"path":"/events"},"timeouts":{"total":"500ms","scope":"Body"}}]`,
+			attempts: "ok", kind: "TotalTimeout", source: "policy", field: "timeouts.total", bytes: 9, atLeast: 500 * time.Millisecond,
+		},
+		{
+			name: "a body that falls silent", path: "/drip?n=2&every=30s",
+			rules:    `"timeouts":{"bodyIdle":"50ms"}`,
+			attempts: "ok", kind: "ReadTimeout", field: "timeouts.bodyIdle", bytes: 0, atLeast: 50 * time.Millisecond,
+		},
+		{
 			name: "the last 503 is a response", path: "/status?code=503&key=last",
 			rules:    retries,
 			attempts: "Status Status Status", kind: "Status", skip: "attempts", bytes: 7,
@@ -178,6 +191,53 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 	}
 }
 
+// The peer says that it did not act on the request: any method may be repeated,
+// by net/http itself or by the engine.
+func TestRefusedStreamIsRepeatedWhateverTheMethod(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &clienttest.FrameServer{React: func(s *clienttest.Stream) {
+		if s.Number == 1 {
+			s.GoAway(0, clienttest.H2NoError)
+			s.Close()
+			return
+		}
+		s.Headers(true)
+	}}
+	served := make(chan error, 1)
+	go func() { served <- f.Serve(l) }()
+	r, err := callcmd.Call(t.Context(), callcmd.Options{
+		Document: rules(t, `"timeouts":{"total":"30s"},`+retries), URL: "http://orders/", Method: http.MethodPost, HTTP2: true, ConnectTo: l.Addr().String(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !r.OK || f.Requests() != 2 {
+		t.Errorf("the server saw %d requests, want 2: %+v", f.Requests(), r)
+	}
+	_ = l.Close()
+	if err := <-served; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCertificatesToTrustAreThoseOfTheURLsHost(t *testing.T) {
+	server := httptest.NewTLSServer(&clienttest.Origin{})
+	defer server.Close()
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	o := callcmd.Options{Document: rules(t, ""), URL: "https://example.com/ok", ConnectTo: server.Listener.Addr().String()}
+	r, err := callcmd.Call(t.Context(), o)
+	if err != nil || r.Kind != "TLSError" {
+		t.Errorf("without the certificate: %+v, %v", r, err)
+	}
+	o.CACerts = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
+	if r, err = callcmd.Call(t.Context(), o); err != nil || !r.OK {
+		t.Errorf("with the certificate: %+v, %v", r, err)
+	}
+}
+
 func TestHostThatNoPolicyNamesIsCalledAndSaidSo(t *testing.T) {
 	server := httptest.NewServer(&clienttest.Origin{})
 	defer server.Close()
@@ -202,6 +262,7 @@ func TestWrongOptionsAreNoResult(t *testing.T) {
 		{callcmd.Options{Document: doc, URL: "orders/x"}, "write http://HOST"},
 		{callcmd.Options{Document: doc, URL: "http://orders/", Method: "A B"}, "invalid method"},
 		{callcmd.Options{Document: doc, URL: "http://orders/", ConnectTo: "localhost"}, "write HOST:PORT"},
+		{callcmd.Options{Document: doc, URL: "https://orders/", CACerts: []byte("x")}, "no certificate in PEM"},
 	} {
 		if _, err := callcmd.Call(t.Context(), c.options); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("error %v, want one with %q", err, c.want)

@@ -24,6 +24,8 @@ type callFlags struct {
 	timeout    time.Duration
 	budget     time.Duration
 	connectTo  string
+	caCert     string
+	http2      bool
 }
 
 func (a *app) callCommand() *cobra.Command {
@@ -61,6 +63,8 @@ Exit status 1 if the call failed, was cut, or was answered with a failing status
 	flags.DurationVar(&in.timeout, "timeout", 0, "deadline of the caller's context (default none)")
 	flags.DurationVar(&in.budget, "budget", 0, "what is left of the request being served, as an inbound deadline would say (default none)")
 	flags.StringVar(&in.connectTo, "connect-to", "", "HOST:PORT to connect to instead of the URL's")
+	flags.StringVar(&in.caCert, "cacert", "", "file with the certificates in PEM that the call trusts (default the system's)")
+	flags.BoolVar(&in.http2, "http2", false, "speak HTTP/2 to http URLs too; https negotiates it")
 	return cmd
 }
 
@@ -109,9 +113,17 @@ func (a *app) callOptions(cmd *cobra.Command, in *callFlags) (*callcmd.Options, 
 		Timeout:   in.timeout,
 		Budget:    in.budget,
 		ConnectTo: in.connectTo,
+		HTTP2:     in.http2,
 	}
 	if cmd.Flags().Changed("idempotent") {
 		o.Idempotent = &in.idempotent
+	}
+	if in.caCert != "" {
+		pem, err := os.ReadFile(in.caCert)
+		if err != nil {
+			return nil, fmt.Errorf("read --cacert: %w", err)
+		}
+		o.CACerts = pem
 	}
 	for _, h := range in.headers {
 		name, value, ok := strings.Cut(h, ":")

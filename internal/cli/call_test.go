@@ -110,6 +110,7 @@ func TestCallThatCannotBeTriedIsTrouble(t *testing.T) {
 	}{
 		{[]string{"--header", "nothing"}, "write 'Name: value'"},
 		{[]string{"--data", "@/no/such/file"}, "read --data"},
+		{[]string{"--cacert", "/no/such/file"}, "read --cacert"},
 		{[]string{"--timeout", "-1s"}, "longer than 0"},
 		{[]string{"--document", "x.json"}, "exclude each other"},
 		{[]string{"--client", "nobody"}, "no policy is for the client"},
