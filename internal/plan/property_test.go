@@ -13,7 +13,7 @@ import (
 )
 
 // rounds of each property; a failure names its seed.
-const rounds = 200
+const rounds = 120
 
 func TestDocumentsAnswerWhatTheFoldSays(t *testing.T) {
 	answered := 0
