@@ -7,6 +7,9 @@
 // decoded on the way in: an object that was stored before a rule existed can
 // always be read, and whoever uses a value judges it then.
 //
+// The package applyconfiguration below this one has builders for server-side
+// apply. They leave an empty list out: to say [], apply the typed object.
+//
 // +kubebuilder:object:generate=true
 // +kubebuilder:ac:generate=true
 // +kubebuilder:ac:output:package=applyconfiguration
