@@ -32,5 +32,8 @@ func (b Backoff) Delay(n int, random float64) time.Duration {
 	if !(wait > 0) { // also catches NaN from 0 * Inf
 		return 0
 	}
+	if wait >= float64(b.Max) { // which the conversion may round beyond 64 bits
+		return b.Max
+	}
 	return time.Duration(wait)
 }

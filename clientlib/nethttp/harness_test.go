@@ -46,6 +46,7 @@ type bench struct {
 	origin    *clienttest.Origin
 	network   *clienttest.Network
 	events    *recorder
+	timers    *clienttest.Timers
 	start     time.Time
 }
 
@@ -75,16 +76,20 @@ func inFakeTimeWith(t *testing.T, doc *document.Document, h http.Handler, test f
 		if err := b.network.Close(); err != nil {
 			t.Errorf("close the server: %v", err)
 		}
+		synctest.Wait()
+		if n := b.timers.Live(); n != 0 {
+			t.Errorf("%d timers were left running", n)
+		}
 	})
 }
 
 // newBench makes a client without a server, on top of base.
 func newBench(t *testing.T, doc *document.Document, base http.RoundTripper) *bench {
 	t.Helper()
-	b := &bench{t: t, events: &recorder{}}
+	b := &bench{t: t, events: &recorder{}, timers: &clienttest.Timers{}}
 	client, err := clientlib.New(t.Context(), "checkout",
 		clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil),
-		clientlib.WithObserver(b.events), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+		clientlib.WithObserver(b.events), clientlib.WithClock(b.timers), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
 	if err != nil {
 		t.Fatal(err)
 	}
