@@ -58,14 +58,14 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 		attempts          string
 		kind, skip        string
 		source, field     string
-		bytes             int64 // of the body, -1 for no body
+		bytes             int64 // of the body, -1 for no body; at most where a limit cut it
 		atLeast           time.Duration
 	}{
 		{
 			name: "hung server ends at the total", path: "/hang",
-			rules:    `"timeouts":{"total":"900ms","attempt":"300ms"},` + retries,
+			rules:    `"timeouts":{"total":"2s","attempt":"800ms"},` + retries,
 			attempts: "AttemptTimeout AttemptTimeout TotalTimeout",
-			kind:     "TotalTimeout", source: "policy", field: "timeouts.total", bytes: -1, atLeast: 900 * time.Millisecond,
+			kind:     "TotalTimeout", source: "policy", field: "timeouts.total", bytes: -1, atLeast: 2 * time.Second,
 		},
 		{
 			name: "hung server ends after the last ceiling", path: "/hang",
@@ -79,9 +79,9 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 			attempts: "ok", kind: "TotalTimeout", source: "policy", field: "timeouts.total", bytes: 2, atLeast: time.Second,
 		},
 		{
-			name: "unless its scope is the headers", path: "/drip?n=4&every=100ms",
-			rules:    `"timeouts":{"total":"300ms","scope":"Headers"}`,
-			attempts: "ok", bytes: 4, atLeast: 400 * time.Millisecond,
+			name: "unless its scope is the headers", path: "/drip?n=4&every=400ms",
+			rules:    `"timeouts":{"total":"1s","scope":"Headers"}`,
+			attempts: "ok", bytes: 4, atLeast: 1600 * time.Millisecond,
 		},
 		{
 			name: "slow headers are a read timeout", path: "/slow?delay=30s",
@@ -130,9 +130,9 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 			attempts: "ok ok ok ok", bytes: 3,
 		},
 		{
-			name: "a stream ends its total at the headers", path: "/events?n=3&every=200ms",
-			rules:    `"timeouts":{"total":"400ms"}`,
-			attempts: "ok", bytes: 27, atLeast: 600 * time.Millisecond,
+			name: "a stream ends its total at the headers", path: "/events?n=3&every=500ms",
+			rules:    `"timeouts":{"total":"1s"}`,
+			attempts: "ok", bytes: 27, atLeast: 1500 * time.Millisecond,
 		},
 		{
 			name: "unless a route says so", path: "/events?n=8&every=300ms",
@@ -178,7 +178,7 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 			switch {
 			case r.Body == nil && c.bytes >= 0:
 				t.Errorf("no body, want %d bytes", c.bytes)
-			case r.Body != nil && r.Body.Bytes != c.bytes:
+			case r.Body != nil && (r.Body.Bytes > c.bytes || r.Body.OK && r.Body.Bytes < c.bytes):
 				t.Errorf("%d bytes, want %d", r.Body.Bytes, c.bytes)
 			}
 			if time.Duration(r.Took) < c.atLeast {
