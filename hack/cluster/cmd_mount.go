@@ -4,11 +4,16 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"syscall"
 
 	"github.com/timeout-operator/timeout-operator/hack/cluster/build"
 )
+
+// What the kernel is to do to us when our parent ends (PR_SET_PDEATHSIG) belongs to a thread, our first one, and exec keeps
+// what belongs to the thread that calls it. So main stays on the first thread, and the mounter ends with its parent too.
+func init() { runtime.LockOSThread() }
 
 // runMount becomes the mounter, a binary of its own, which knows all flags but --bin.
 func runMount(ctx context.Context, args []string, t terminal) error {
