@@ -1,7 +1,9 @@
 package plan
 
 import (
+	"bytes"
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -178,6 +180,11 @@ func (a *assembly) document(namespace string) *document.Document {
 	return d
 }
 
+// maxIndentedBytes is how large a document may be to be written with white
+// space. A larger one is not read by people, and the space, about a third of
+// it, is better used for policies.
+const maxIndentedBytes = 64 << 10
+
 // render writes the document and reads it back with the code of its readers.
 func (a *assembly) render(namespace string) ([]byte, string, error) {
 	if a.err != nil {
@@ -186,6 +193,14 @@ func (a *assembly) render(namespace string) ([]byte, string, error) {
 	data, err := document.Render(a.document(namespace))
 	if err != nil {
 		return nil, "", fmt.Errorf("render the document: %w", err)
+	}
+	if len(data) > maxIndentedBytes {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, data); err != nil {
+			return nil, "", fmt.Errorf("compact the document: %w", err)
+		}
+		compact.WriteByte('\n')
+		data = compact.Bytes()
 	}
 	parsed, err := document.Parse(data)
 	if err != nil {

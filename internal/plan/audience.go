@@ -58,10 +58,11 @@ const (
 
 // tally counts readers by what they did with one policy.
 type tally struct {
-	// reporting is the sum of the others, static apart.
+	// reporting is the sum of the others, static and early apart.
 	reporting, applied, rejected, stale, pending, unknown int32
-	// static of those that did not apply cannot be updated.
-	static int32
+	// static of those that did not apply cannot be updated; for early of them
+	// it is too early to call the policy overdue.
+	static, early int32
 	// rejection is what the first pod that rejected says.
 	rejection string
 }
@@ -90,6 +91,7 @@ func (t *tally) add(o tally) {
 	t.pending += o.pending
 	t.unknown += o.unknown
 	t.static += o.static
+	t.early += o.early
 	t.rejection = firstText(t.rejection, o.rejection)
 }
 
@@ -161,11 +163,15 @@ func (a *audience) count(p *planner, r reader, member map[*policy]bool) {
 	}
 	common := a.silent(r)
 	*a.common.of(common)++
-	static := int32(0)
+	static, early := int32(0), int32(0)
 	if r.client.Delivery == v1alpha1.DeliveryStatic {
 		static = 1
+		if a.tooEarly(r) {
+			early = 1
+		}
 	}
 	a.common.static += static
+	a.common.early += early
 	spoken := map[*policy]bool{}
 	for i := range r.client.Policies {
 		said := &r.client.Policies[i]
@@ -186,6 +192,7 @@ func (a *audience) count(p *planner, r reader, member map[*policy]bool) {
 		*moved.of(common)--
 		*moved.of(verdict)++
 		moved.static -= static
+		moved.early -= early
 		if verdict == VerdictRejected {
 			moved.rejection = firstText(moved.rejection, rejectionText(r, said))
 		}
@@ -218,24 +225,37 @@ func verdictOf(said *v1alpha1.ReportedPolicy) (Verdict, bool) {
 }
 
 // silent says as what a reader counts that has another document than it should
-// and says nothing of a policy: unknown when it is too old to tell, pending as
-// long as it is too early to expect more, then stale.
+// and says nothing of a policy: stale at once when it cannot be updated, unknown
+// when it is too old to tell, pending as long as it is too early to expect more,
+// then stale.
 func (a *audience) silent(r reader) Verdict {
+	if r.client.Delivery == v1alpha1.DeliveryStatic {
+		return VerdictStale
+	}
 	if r.client.Revision == "" && len(r.client.Policies) == 0 && r.client.State != v1alpha1.StateFallback {
 		return VerdictUnknown
 	}
-	if a.revision == "" {
+	if a.tooEarly(r) {
 		return VerdictPending
+	}
+	return VerdictStale
+}
+
+// tooEarly reports whether a reader may still get the document: it was not
+// written yet, or not long ago, or the pod is younger.
+func (a *audience) tooEarly(r reader) bool {
+	if a.revision == "" {
+		return true
 	}
 	from := a.since
 	if created := r.report.CreationTimestamp.Time; created.After(from) {
 		from = created
 	}
-	if left := from.Add(a.patience).Sub(a.now); left > 0 {
+	left := from.Add(a.patience).Sub(a.now)
+	if left > 0 {
 		a.wait = sooner(a.wait, left)
-		return VerdictPending
 	}
-	return VerdictStale
+	return left > 0
 }
 
 // tally of one policy of the document.

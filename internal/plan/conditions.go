@@ -169,12 +169,12 @@ func (p *planner) acknowledged(a *account) metav1.Condition {
 		return say(metav1.ConditionUnknown, v1alpha1.ReasonNoClients, "no live pod reports a client that the policy is for")
 	case t.rejected > 0:
 		return say(metav1.ConditionFalse, v1alpha1.ReasonRejected, "%s; %s", figure, t.rejection)
-	case t.pending > 0:
+	case t.pending > 0 || t.applied == 0 && t.early > 0:
 		return say(metav1.ConditionUnknown, v1alpha1.ReasonPropagating, "%s; a mounted ConfigMap takes up to about 90s", figure)
 	case t.applied == 0 && t.stale == 0:
 		return say(metav1.ConditionUnknown, v1alpha1.ReasonNoClients, "%s", figure)
 	case t.applied == 0 || t.stale > p.tolerated(t):
-		return say(metav1.ConditionFalse, v1alpha1.ReasonTimeout, "%s; said within %s of the document", figure, p.in.Options.StaleAfter)
+		return say(metav1.ConditionFalse, v1alpha1.ReasonTimeout, "%s; whoever has not followed %s after the document was written is stale", figure, p.in.Options.StaleAfter)
 	default:
 		return say(metav1.ConditionTrue, v1alpha1.ReasonAllAcknowledged, "%s", figure)
 	}

@@ -50,6 +50,18 @@ func TestTheRevisionIsOfTheContentAlone(t *testing.T) {
 	}
 }
 
+// White space is a third of a large document, and nobody reads it.
+func TestLargeDocumentsAreWrittenWithoutWhiteSpace(t *testing.T) {
+	small := plan.Plan(input(manyPolicies(t, 10, 0, 0)...)).Documents[0]
+	large := plan.Plan(input(manyPolicies(t, 1000, 0, 0)...)).Documents[0]
+	if bytes.Count(small.Data, []byte("\n")) < 100 || bytes.Count(large.Data, []byte("\n")) != 1 {
+		t.Errorf("%d and %d lines", bytes.Count(small.Data, []byte("\n")), bytes.Count(large.Data, []byte("\n")))
+	}
+	if doc, err := document.Parse(large.Data); err != nil || doc.Revision != large.Revision || len(doc.Policies) != 1000 {
+		t.Errorf("got %v", err)
+	}
+}
+
 func TestTombstones(t *testing.T) {
 	in := input(newPolicy(t, "x", 0, forWeb))
 	in = store(in, plan.Plan(in))

@@ -98,7 +98,7 @@ func TestAReaderSaysWhatItDidAndCannotDo(t *testing.T) {
 	}
 	got := plan.Plan(in).Readers("x")
 	want := []plan.Reader{
-		{Pod: "a", Client: "web", ConfigMap: "timeouts-web", Verdict: plan.VerdictPending, Delivery: "Static", State: "Ready", Revision: "sha256:old", Library: "clientlib v0.1.0"},
+		{Pod: "a", Client: "web", ConfigMap: "timeouts-web", Verdict: plan.VerdictStale, Delivery: "Static", State: "Ready", Revision: "sha256:old", Library: "clientlib v0.1.0"},
 		{Pod: "b", Client: "web", ConfigMap: "timeouts-web", Verdict: plan.VerdictRejected, Delivery: "Mount", State: "Ready", Library: "clientlib v0.1.0",
 			Reason: "MissingCapability", Message: "adapter nethttp cannot honour it", Known: true,
 			Unsupported: []plan.ReaderGap{{Upstream: "orders", Field: "timeouts.connect", Capability: "TimeoutConnect", Adapter: "fasthttp"}},

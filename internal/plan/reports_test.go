@@ -97,7 +97,7 @@ func TestConditionsOfTheClients(t *testing.T) {
 		{
 			name: "nobody followed in time", age: 180 * time.Second,
 			reports:       []v1alpha1.ClientReport{report("a", "web", old), report("b", "web", fallback)},
-			conditionType: "Acknowledged", status: isFalse, reason: v1alpha1.ReasonTimeout, message: "0 of 2 clients have applied generation 1, 2 stale; said within 3m0s",
+			conditionType: "Acknowledged", status: isFalse, reason: v1alpha1.ReasonTimeout, message: "0 of 2 clients have applied generation 1, 2 stale; whoever has not followed 3m0s after",
 		},
 		{
 			name: "one silent pod blocks nobody", age: time.Hour,
@@ -148,7 +148,17 @@ func TestConditionsOfTheClients(t *testing.T) {
 		},
 		{
 			// CASES R16: kubernetes/kubernetes#50345.
-			name: "a client that cannot be updated is said to be one", age: time.Hour,
+			name: "a client that cannot be updated keeps nobody waiting", age: time.Second,
+			reports:       []v1alpha1.ClientReport{report("a", "web", old, static), report("b", "web", current)},
+			conditionType: "Acknowledged", status: isTrue, reason: v1alpha1.ReasonAllAcknowledged, message: "1 stale, 1 cannot be updated (delivery Static)",
+		},
+		{
+			name: "no timeout is said early, even of clients that cannot be updated", age: time.Second,
+			reports:       []v1alpha1.ClientReport{report("a", "web", old, static)},
+			conditionType: "Acknowledged", status: isUnknown, reason: v1alpha1.ReasonPropagating, message: "1 cannot be updated (delivery Static)",
+		},
+		{
+			name: "clients that cannot be updated do not follow in the end", age: time.Hour,
 			reports:       []v1alpha1.ClientReport{report("a", "web", old, static)},
 			conditionType: "Acknowledged", status: isFalse, reason: v1alpha1.ReasonTimeout, message: "1 cannot be updated (delivery Static)",
 		},
