@@ -8,8 +8,9 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 BIN := $(CURDIR)/bin
-# hack/cluster and test/reload depend on k8s.io/kubernetes and stay outside of
-# the workspace; -trimpath makes them share the build cache.
+# hack/cluster, test/reload and test/oldest depend on other versions of
+# Kubernetes and stay outside of the workspace; -trimpath makes the first two
+# share the build cache.
 OUTSIDE := GOWORK=off
 # Fails a hung test long before the machine's patience ends.
 TIMEOUT := 15m
@@ -24,7 +25,7 @@ demo: ## Run the main job end to end on a real API server. KEEP=1 stays up after
 	$(BIN)/demo
 
 .PHONY: test
-test: check test-clientlib test-operator test-reload test-cluster ## Run all tests, with the race detector.
+test: check test-clientlib test-operator test-oldest test-reload test-cluster ## Run all tests, with the race detector.
 
 .PHONY: check
 check: ## Check formatting and vet everything that builds quickly.
@@ -42,6 +43,10 @@ test-operator: ## Test operator, API and tools against a real API server.
 test-operator: $(BIN)/cluster
 	assets=$$($(BIN)/cluster build etcd kube-apiserver kube-controller-manager kubectl); \
 	KUBEBUILDER_ASSETS=$$assets go test -race -timeout $(TIMEOUT) ./...
+
+.PHONY: test-oldest
+test-oldest: ## Hold the manifests against the oldest supported API server's own code.
+	cd test/oldest && $(OUTSIDE) go test -timeout $(TIMEOUT) ./...
 
 .PHONY: test-reload
 test-reload: ## Test hot reload against the kubelet's own volume writer.
@@ -68,7 +73,7 @@ generate: ## Generate deep copies, apply configurations, CRDs and roles.
 
 .PHONY: fuzz
 fuzz: ## Fuzz the document parser; FUZZTIME=10m by default.
-	cd clientlib && go test -run '^$$' -fuzz FuzzParse -fuzztime $(or $(FUZZTIME),10m) ./document
+	cd clientlib && go test -run '^$$' -fuzz FuzzParse -fuzztime $(or $(FUZZTIME),10m) -fuzzminimizetime 20x ./document
 
 .PHONY: bench
 bench: ## Benchmarks of the call path.
