@@ -240,5 +240,7 @@ func (a *attempt) endOnce(o engine.Outcome) {
 	a.Finish()
 	o.Status = a.status
 	a.flight.BodyDone(a.headers, o)
-	a.flight.hop.closed(a.ticket)
+	if a.ticket != 0 {
+		a.flight.hop.closed(a.ticket)
+	}
 }

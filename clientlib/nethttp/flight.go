@@ -23,7 +23,7 @@ type flight struct {
 
 	transport *Transport
 	snapshot  *engine.Snapshot
-	hop       hop
+	hop       *hop // of a call that met a redirect
 	// first spares a call that needs only one attempt an allocation.
 	first     attempt
 	firstUsed bool
@@ -113,6 +113,9 @@ func (f *flight) conclude(a *attempt, req *http.Request, res result, d engine.De
 	}
 	resp.Request = req
 	if isRedirect(resp) {
+		if f.hop == nil {
+			f.hop = new(hop)
+		}
 		a.ticket = f.hop.await(f, res.outcome, d)
 	} else {
 		f.Settle(res.outcome, res.attribution, d)

@@ -49,11 +49,8 @@ func (h *hop) await(f *flight, o engine.Outcome, d engine.Decision) (ticket uint
 	return ticket
 }
 
-// closed leaves little time to go on with the redirect of a ticket; 0 is none.
+// closed leaves little time to go on with the redirect of a ticket.
 func (h *hop) closed(ticket uint32) {
-	if ticket == 0 {
-		return
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.open == ticket {
@@ -65,7 +62,7 @@ func (h *hop) closed(ticket uint32) {
 func (h *hop) take(ticket uint32) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if ticket == 0 || h.open != ticket {
+	if h.open != ticket {
 		return false
 	}
 	h.open = 0
@@ -79,7 +76,7 @@ func redirected(req *http.Request) *flight {
 		return nil
 	}
 	a, ok := req.Response.Body.(*attempt)
-	if !ok || !a.flight.hop.take(a.ticket) {
+	if !ok || a.ticket == 0 || !a.flight.hop.take(a.ticket) {
 		return nil
 	}
 	return a.flight
