@@ -49,6 +49,7 @@ func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 		}
 		a.at[h.pattern] = part
 		if part.tooMany {
+			// Which policies take part is known all the same.
 			a.err = errTooMany
 		}
 		i, known := groups[part.print]

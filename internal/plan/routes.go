@@ -47,9 +47,11 @@ func closeMatches(stack []*entry) ([]routeMatch, bool) {
 				index[key] = len(all)
 				all = append(all, routeMatch{match: both, derived: true})
 			}
-		}
-		if len(all) > 8*maxRoutes {
-			return nil, false
+			// Most of the derived ones stay; what is far beyond the bound is not
+			// worth the time, which grows with the square.
+			if len(all) > maxRoutes+maxRoutes/2 {
+				return nil, false
+			}
 		}
 	}
 	slices.SortFunc(all, func(a, b routeMatch) int { return b.match.Compare(&a.match) })
