@@ -25,4 +25,34 @@
 // closed under intersection. So the most specific entry that matches a request
 // says what the fold says, and a policy that is added never changes a field
 // that it does not set.
+//
+// A scope of Body that no route says itself is written as absent, since that is
+// its default and readers take the word in a route as the wish that streams be
+// cut too; its provenance is written.
+//
+// # Documents that no policy needs any more
+//
+// Where no policy is left for a document, a tombstone takes its place, and never
+// its deletion: a missing file does not take a policy away from a client. A
+// tombstone goes ten minutes after it was written (Options.TombstoneFor), unless
+// a live pod reports a client that reads it: the client it is for, or for the
+// namespace's document any client without one of its own. A document whose only
+// policies are invalid or too large is kept as it is.
+//
+// # Counting clients
+//
+// A client of a live pod has applied a policy when it has the very revision in
+// force that its document has now, or says so of this UID and generation;
+// generations are compared for equality only. It rejected the policy when it
+// says so. Otherwise it is pending until Options.StaleAfter (180s) after the
+// document was written or its pod first reported, whichever is later, then
+// stale; a client that cannot be updated (delivery Static) is stale at once, and
+// one whose library tells neither revision nor policies is unknown.
+//
+// Acknowledged is False as long as a client rejects, Unknown while one is
+// pending, and becomes True when what is stale is at most one client or
+// Options.StalePercent (10) of a hundred, and somebody applied. Once True it
+// stays True for the generation, while reports are taken and a document holds
+// the policy. Capable follows the clients; where none reports, a True of the
+// generation stays.
 package plan
