@@ -21,7 +21,7 @@ help: ## Show the targets.
 
 .PHONY: demo
 demo: ## Run the main job end to end on a real API server. KEEP=1 stays up afterwards.
-	go build -o $(BIN)/demo ./hack/demo
+	CGO_ENABLED=0 go build -trimpath -o $(BIN)/demo ./hack/demo
 	$(BIN)/demo
 
 .PHONY: test
@@ -41,7 +41,7 @@ test-clientlib: ## Test the client library.
 .PHONY: test-operator
 test-operator: ## Test operator, API and tools against a real API server.
 test-operator: $(BIN)/cluster
-	assets=$$($(BIN)/cluster build etcd kube-apiserver kube-controller-manager kubectl); \
+	assets=$$($(BIN)/cluster build etcd kube-apiserver kube-controller-manager kubectl configmap-mounter); \
 	KUBEBUILDER_ASSETS=$$assets go test -race -timeout $(TIMEOUT) ./...
 
 .PHONY: test-oldest
