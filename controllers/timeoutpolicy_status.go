@@ -104,7 +104,9 @@ func (r *TimeoutPolicyReconciler) writeStatus(ctx context.Context, namespace str
 	}
 }
 
-// emit sends the events of one policy.
+// emit sends the events of one policy. They name the version of the policy that
+// they are about: events that differ only in their words are one series, and
+// show the words of its first.
 func (r *TimeoutPolicyReconciler) emit(f *facts, status *plan.PolicyStatus, all []plan.Event) {
 	for _, event := range all {
 		if event.Policy != status.Name {
@@ -116,8 +118,20 @@ func (r *TimeoutPolicyReconciler) emit(f *facts, status *plan.PolicyStatus, all 
 		}
 		policy := &storedPolicy{}
 		policy.Namespace, policy.Name, policy.UID = f.namespace, status.Name, status.UID
+		policy.ResourceVersion = f.versionOf(status.UID)
 		r.Recorder.Eventf(policy, nil, kind, event.Reason, "Reconcile", "%s", event.Message)
 	}
+}
+
+// versionOf returns the version at which a policy was gathered; empty when it
+// was not.
+func (f *facts) versionOf(uid types.UID) string {
+	for i := range f.policies {
+		if f.policies[i].UID == uid {
+			return f.policies[i].ResourceVersion
+		}
+	}
+	return ""
 }
 
 // isTestFailure reports whether the UID was not the one that was meant: a JSON
