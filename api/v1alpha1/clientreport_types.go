@@ -226,7 +226,8 @@ type ReportedAdapter struct {
 	// +kubebuilder:validation:MaxLength=63
 	Name string `json:"name"`
 	// Capabilities by name: Native, Emulated, Degraded or Absent, at most 64. One
-	// that is missing is Absent.
+	// that is missing is unknown: an older library does not know it, or the
+	// report left it out for want of room.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, size(k) <= 64)",message="the name of a capability has at most 64 characters: shorten it"

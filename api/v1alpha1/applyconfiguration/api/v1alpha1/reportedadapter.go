@@ -14,7 +14,8 @@ type ReportedAdapterApplyConfiguration struct {
 	// Name of the adapter, such as nethttp.
 	Name *string `json:"name,omitempty"`
 	// Capabilities by name: Native, Emulated, Degraded or Absent, at most 64. One
-	// that is missing is Absent.
+	// that is missing is unknown: an older library does not know it, or the
+	// report left it out for want of room.
 	Capabilities map[apiv1alpha1.ReportedWord]apiv1alpha1.CapabilityLevel `json:"capabilities,omitempty"`
 	// Emits lists the failure kinds that the adapter can tell apart, at most 32.
 	Emits []apiv1alpha1.ReportedWord `json:"emits,omitempty"`
