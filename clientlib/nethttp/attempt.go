@@ -140,7 +140,7 @@ func (a *attempt) failed(err error) result {
 	if attribution, over := a.Over(a.flight.Now()); over {
 		// The peer gave up at the instant at which our timer was about to.
 		none.Kind = failure.TotalTimeout
-		return result{err: err, outcome: none, attribution: attribution}
+		return result{err: engine.CauseOf(err), outcome: none, attribution: attribution}
 	}
 	none.Kind = classify(err)
 	return result{err: inClientsWords(err), outcome: none}

@@ -191,3 +191,8 @@ func (r *recorder) skips() string {
 	}
 	return strings.Join(skips, ",")
 }
+
+// vouch says whether the calls of a context may be made twice.
+func vouch(ctx context.Context, yes bool) context.Context {
+	return clientlib.WithCall(ctx, clientlib.Idempotent(yes))
+}
