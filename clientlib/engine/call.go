@@ -68,7 +68,9 @@ func (c *Call) computeEnd(ctx context.Context) {
 	if p.IgnoreBudget {
 		return
 	}
-	c.budget, _ = deadline.From(ctx)
+	if end, ok := deadline.From(ctx); ok {
+		c.budget = end.Add(-p.DeadlineReserve) // kept for the caller's own reply
+	}
 	if !c.budget.IsZero() && (c.end.IsZero() || c.budget.Before(c.end)) {
 		c.end = c.budget
 	}
@@ -211,7 +213,11 @@ func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
 	if !at.After(last) {
 		return Attribution{}, false
 	}
-	return c.attributeEnd(end), true
+	a := c.attributeEnd(end)
+	if a.Source == failure.SourcePolicy && at.Before(end) {
+		a.Field, a.Limit = "deadline.reserve", c.Policy.DeadlineReserve
+	}
+	return a, true
 }
 
 // Stamp returns what the deadline header of an attempt says: the whole

@@ -91,6 +91,24 @@ func TestLessThanTheHeaderCanSayIsNotSent(t *testing.T) {
 			}
 		})
 	})
+	t.Run("a reserve that eats the total", func(t *testing.T) {
+		inFakeTime(t, rules(t, header+`,"timeouts":{"total":"100ms"}`), func(b *bench) {
+			_, err := b.get("/ok")
+			if e := failure(b.t, err); e.Kind != kinds.TotalTimeout || e.Field != "deadline.reserve" || b.network.Dials() != 0 {
+				t.Errorf("%v by %s", err, e.Field)
+			}
+		})
+	})
+	t.Run("the reserve of the inbound budget", func(t *testing.T) {
+		inFakeTime(t, rules(t, header), func(b *bench) {
+			_, err := b.http.Do(b.request(deadline.With(b.t.Context(), time.Second), http.MethodGet, "/hang", nil))
+			e := failure(b.t, err)
+			// 100ms are kept for our own reply, and as much for the peer's to us.
+			if told := b.origin.Headers()[0].Get("X-Deadline-Ms"); e.Source != kinds.SourceBudget || b.elapsed() != 900*time.Millisecond || told != "800" {
+				t.Errorf("%v after %s, told %s", e, b.elapsed(), told)
+			}
+		})
+	})
 	t.Run("before a retry", func(t *testing.T) {
 		inFakeTime(t, rules(t, header+`,"timeouts":{"total":"1s"},"retry":{"maxAttempts":3,"backoff":{"initial":"950ms","jitter":"None"}}`), func(b *bench) {
 			resp := b.mustGet("/status")
