@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,28 +23,32 @@ import (
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 )
 
-// admin may do everything at the API server of this package's tests.
-var admin *rest.Config
+// environment is the API server of this package's tests; the first test that
+// needs it starts it.
+var environment = &envtest.Environment{CRDDirectoryPaths: []string{"../config/crd/bases"}, ErrorIfCRDPathMissing: true}
 
-func TestMain(m *testing.M) { os.Exit(run(m)) }
-
-func run(m *testing.M) int {
-	ctrl.SetLogger(logr.Discard())
-	env := &envtest.Environment{CRDDirectoryPaths: []string{"../config/crd/bases"}, ErrorIfCRDPathMissing: true}
+// admin may do everything there.
+var admin = sync.OnceValues(func() (*rest.Config, error) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		env.BinaryAssetsDirectory = filepath.Join("..", "bin", "k8s")
+		environment.BinaryAssetsDirectory = filepath.Join("..", "bin", "k8s")
 	}
-	var err error
-	if admin, err = env.Start(); err != nil {
-		fmt.Fprintln(os.Stderr, "these tests need a control plane (KUBEBUILDER_ASSETS):", err)
-		return 1
+	config, err := environment.Start()
+	if err != nil {
+		return nil, fmt.Errorf("these tests need a control plane (KUBEBUILDER_ASSETS): %w", err)
 	}
+	return config, nil
+})
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
 	code := m.Run()
-	if err := env.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	if environment.Config != nil {
+		if err := environment.Stop(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			code = 1
+		}
 	}
-	return code
+	os.Exit(code)
 }
 
 // fixture is a reconciler whose reads and writes go to the API server directly,
@@ -60,11 +65,15 @@ type fixture struct {
 // between the reconciler and the API server.
 func newFixture(t *testing.T, adjust ...func(client.WithWatch) client.Client) *fixture {
 	t.Helper()
+	config, err := admin()
+	if err != nil {
+		t.Fatal(err)
+	}
 	forgiving, err := NewScheme()
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct, err := client.NewWithWatch(admin, client.Options{Scheme: forgiving})
+	direct, err := client.NewWithWatch(config, client.Options{Scheme: forgiving})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +83,7 @@ func newFixture(t *testing.T, adjust ...func(client.WithWatch) client.Client) *f
 			t.Fatal(err)
 		}
 	}
-	users, err := client.New(admin, client.Options{Scheme: scheme})
+	users, err := client.New(config, client.Options{Scheme: scheme})
 	if err != nil {
 		t.Fatal(err)
 	}
