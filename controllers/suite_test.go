@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ var admin = sync.OnceValues(func() (*rest.Config, error) {
 	}
 	config, err := environment.Start()
 	if err != nil {
-		return nil, fmt.Errorf("these tests need a control plane (KUBEBUILDER_ASSETS): %w", err)
+		return nil, fmt.Errorf("these tests need a control plane (KUBEBUILDER_ASSETS): %w", errors.Join(err, environment.Stop()))
 	}
 	return config, nil
 })

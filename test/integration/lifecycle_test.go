@@ -171,7 +171,7 @@ func TestDeletedCRDTakesNoPolicyFromClients(t *testing.T) {
 	if err := c.install("config/default"); err != nil {
 		t.Fatal(err)
 	}
-	p := c.startReady(t)
+	p := c.startReady(t, elected)
 	namespace := c.newNamespace(t)
 	stock := func(p *v1alpha1.TimeoutPolicy) {
 		p.Spec.Upstreams[0].Name, p.Spec.Upstreams[0].Hosts = "stock", []v1alpha1.HostPattern{"stock.example.com"}

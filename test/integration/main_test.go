@@ -126,7 +126,7 @@ func startCluster() (*cluster, error) {
 	}
 	c := &cluster{env: &envtest.Environment{BinaryAssetsDirectory: dir}}
 	if c.admin, err = c.env.Start(); err != nil {
-		return nil, err
+		return nil, errors.Join(err, c.stop())
 	}
 	file, err := os.CreateTemp("", "kubeconfig-")
 	if err != nil {
