@@ -30,6 +30,7 @@ type Call struct {
 	attempts int       // of the hop under way
 	sent     int       // requests of all hops
 	began    time.Time // of the attempt under way
+	decided  time.Time // when the last attempt had ended
 	entry    admission
 	token    bool // a retry token was taken for an attempt that is not sent yet
 	tracing  *tracing
@@ -47,7 +48,7 @@ func (c *Call) Begin(ctx context.Context, e *Engine, p *Policy, adapter, method 
 		r.CallStarted(adapter)
 	}
 	if err := c.refusal(ctx); err != nil {
-		c.publish(Outcome{Kind: err.Kind, Status: NoStatus}, err.Source, failure.SkipNone)
+		c.publish(Outcome{Kind: err.Kind, Status: NoStatus}, err.Source, failure.SkipNone, c.start)
 		return err
 	}
 	if p.hasBudget {
@@ -237,6 +238,10 @@ func (c *Call) Attempts() int { return c.sent }
 // Start returns when the call began.
 func (c *Call) Start() time.Time { return c.start }
 
+// Decided returns when the last attempt had ended, for those who need not ask the
+// clock again.
+func (c *Call) Decided() time.Time { return c.decided }
+
 // Now asks the engine's clock.
 func (c *Call) Now() time.Time { return c.engine.clock.Now() }
 
@@ -266,18 +271,18 @@ func (c *Call) Failure(o Outcome, a Attribution, d Decision, cause error) *failu
 
 // Settle ends the call: one signal to the breaker, one event to the observers.
 func (c *Call) Settle(o Outcome, a Attribution, d Decision) {
-	p := c.home
+	p, now := c.home, c.engine.clock.Now()
 	if c.token {
 		p.state.budget.refund()
 		c.token = false
 	}
 	if p.hasBreaker && !p.Shadow {
-		state, changed := p.state.breaker.report(p.breaker, c.entry, c.verdict(o, a), c.engine.clock.Now())
+		state, changed := p.state.breaker.report(p.breaker, c.entry, c.verdict(o, a), now)
 		if changed {
 			c.circuitChanged(state)
 		}
 	}
-	c.publish(o, a.Source, d.Skip)
+	c.publish(o, a.Source, d.Skip, now)
 }
 
 // verdict is what the outcome says about the peer. A limit that was the
@@ -299,11 +304,10 @@ func (c *Call) verdict(o Outcome, a Attribution) signal {
 	}
 }
 
-func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason) {
+func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason, now time.Time) {
 	if len(c.home.recorders) == 0 && c.tracing == nil {
 		return
 	}
-	now := c.engine.clock.Now()
 	event := CallEvent{
 		Adapter:  c.adapter,
 		Method:   c.method,

@@ -42,6 +42,7 @@ type Decision struct {
 // attempt was never sent.
 func (c *Call) Decide(o Outcome) Decision {
 	now := c.engine.clock.Now()
+	c.decided = now
 	d := c.decide(o, now)
 	if d.Retry && c.Policy.Shadow {
 		c.WouldCut("retry")

@@ -28,7 +28,6 @@ type attempt struct {
 	// Of the final response:
 	inner   io.ReadCloser
 	status  int
-	headers time.Time
 	stream  bool
 	ticket  uint32 // of the redirect that the response is, see hop
 	closed  atomic.Bool
@@ -166,7 +165,7 @@ func (a *attempt) discard(resp *http.Response) {
 // deliver hands the final response to the caller; from now on its body belongs
 // to the attempt.
 func (a *attempt) deliver(resp *http.Response) {
-	a.status, a.headers, a.inner = resp.StatusCode, a.flight.Now(), resp.Body
+	a.status, a.inner = resp.StatusCode, resp.Body
 	switch {
 	case isUpgrade(resp):
 		a.deliverUpgrade(resp)
@@ -239,7 +238,7 @@ func (a *attempt) endOnce(o engine.Outcome) {
 	}
 	a.Finish()
 	o.Status = a.status
-	a.flight.BodyDone(a.headers, o)
+	a.flight.BodyDone(a.flight.Decided(), o)
 	if a.ticket != 0 {
 		a.flight.hop.closed(a.ticket)
 	}

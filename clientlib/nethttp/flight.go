@@ -53,7 +53,7 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 		if !decision.Retry {
 			return f.conclude(a, req, res, decision)
 		}
-		next := f.Now().Add(decision.Wait)
+		next := f.Decided().Add(decision.Wait)
 		a.discard(res.response)
 		if err := f.wait(req.Context(), next); err != nil {
 			return nil, err
