@@ -2,6 +2,7 @@ package nethttp
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -147,7 +148,7 @@ func (f *flight) wait(ctx context.Context, next time.Time) error {
 // deadline passed.
 func callerEnded(ctx context.Context) (engine.Outcome, engine.Attribution) {
 	out := engine.Outcome{Kind: failure.Cancelled, Status: engine.NoStatus}
-	if ctx.Err() == context.DeadlineExceeded {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		out.Kind = failure.TotalTimeout
 	}
 	return out, engine.Attribution{Source: failure.SourceCaller}
