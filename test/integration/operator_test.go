@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -145,25 +146,27 @@ func (p *process) eventuallyNotReady(t *testing.T, want string) {
 	})
 }
 
-// metric returns the lines of /metrics that begin with a name.
-func (p *process) metric(t *testing.T, name string) string {
+// metric returns the value of a series of /metrics; 0 when it is not there.
+func (p *process) metric(t *testing.T, series string) float64 {
 	t.Helper()
 	_, text := p.get(t, p.op.MetricsAddress(), "/metrics")
-	var lines []string
 	for line := range strings.Lines(text) {
-		if strings.HasPrefix(line, name) {
-			lines = append(lines, strings.TrimSpace(line))
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), series+" "); ok {
+			n, err := strconv.ParseFloat(value, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
 		}
 	}
-	return strings.Join(lines, "\n")
+	return 0
 }
 
-func (p *process) expectMetric(t *testing.T, line string) {
+func (p *process) expectMetric(t *testing.T, series string, want float64) {
 	t.Helper()
-	name, _, _ := strings.Cut(line, " ")
 	eventually(t, func() error {
-		if got := p.metric(t, name); got != line {
-			return fmt.Errorf("/metrics says %q, want %q", got, line)
+		if got := p.metric(t, series); got != want {
+			return fmt.Errorf("%s is %v, want %v", series, got, want)
 		}
 		return nil
 	})

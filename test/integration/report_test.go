@@ -105,7 +105,10 @@ func summary(acknowledged, capable string) func(*v1alpha1.TimeoutPolicyStatus) e
 }
 
 func TestReportsShowOnTheStatus(t *testing.T) {
+	const ready = `timeouts_operator_reports{state="ready"}`
 	p := shared.startReady(t, quick)
+	p.settle(t)
+	others := p.metric(t, ready)
 	namespace := shared.newNamespace(t)
 	policy := newPolicy(namespace, "checkout")
 	shared.create(t, policy)
@@ -141,7 +144,7 @@ func TestReportsShowOnTheStatus(t *testing.T) {
 		return fmt.Errorf("capabilities are %+v", s.Capabilities)
 	})
 	shared.expectCondition(t, policy, v1alpha1.ConditionCapable, metav1.ConditionFalse, v1alpha1.ReasonMissingCapability)
-	p.expectMetric(t, `timeouts_operator_reports{state="ready"} 2`)
+	p.expectMetric(t, ready, others+2)
 
 	// A True is latched: a pod that comes later and has not caught up yet does
 	// not take the acknowledgement back.
@@ -174,7 +177,10 @@ func TestEditPropagatesUntilThePodFollows(t *testing.T) {
 }
 
 func TestReportWithoutItsPodSaysNothing(t *testing.T) {
+	const orphan = `timeouts_operator_reports{state="orphan"}`
 	p := shared.startReady(t, quick)
+	p.settle(t)
+	others := p.metric(t, orphan)
 	namespace, other := shared.newNamespace(t), shared.newNamespace(t)
 	policy, same := newPolicy(namespace, "checkout"), newPolicy(other, "checkout")
 	shared.create(t, policy)
@@ -197,7 +203,7 @@ func TestReportWithoutItsPodSaysNothing(t *testing.T) {
 		}
 		return nil
 	})
-	p.expectMetric(t, `timeouts_operator_reports{state="orphan"} 1`)
+	p.expectMetric(t, orphan, others+1)
 
 	// O23: another pod of the same name does not inherit it, and takes it over
 	// when it reports itself.
@@ -206,10 +212,10 @@ func TestReportWithoutItsPodSaysNothing(t *testing.T) {
 		t.Fatal("the new pod has the old UID")
 	}
 	p.settle(t)
-	p.expectMetric(t, `timeouts_operator_reports{state="orphan"} 1`)
+	p.expectMetric(t, orphan, others+1)
 	shared.reportAs(t, again, checkoutClient(revision, allCapable()))
 	shared.expectStatus(t, policy, summary("1/1", "1/1"))
-	p.expectMetric(t, `timeouts_operator_reports{state="orphan"} 0`)
+	p.expectMetric(t, orphan, others)
 }
 
 func TestFinishedPodDoesNotCount(t *testing.T) {
