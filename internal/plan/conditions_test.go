@@ -45,7 +45,7 @@ func TestConditionsOfTheSpec(t *testing.T) {
 		},
 		{
 			name: "the younger of two policies for a host is in conflict",
-			// CASES A20: istio/istio#13267.
+			// istio/istio#13267.
 			policies:      []spec{{"x", time.Hour, simple}, {"older", 2 * time.Hour, simple}},
 			conditionType: v1alpha1.ConditionAccepted, status: isFalse, reason: v1alpha1.ReasonConflicted,
 			message: "upstream orders: host orders.example.com belongs to the older policy shop/older (upstream orders)",
@@ -74,7 +74,7 @@ func TestConditionsOfTheSpec(t *testing.T) {
 			conditionType: v1alpha1.ConditionAccepted, status: isTrue, reason: v1alpha1.ReasonAccepted,
 		},
 		{
-			// CASES A02: enix/kube-image-keeper#451.
+			// enix/kube-image-keeper#451.
 			name:          "a duration that was stored under a lax schema",
 			policies:      []spec{{"x", 0, `{upstreams: [{name: orders, hosts: [orders.example.com], timeouts: {total: 1d}}]}`}},
 			conditionType: v1alpha1.ConditionAccepted, status: isFalse, reason: v1alpha1.ReasonInvalid,
@@ -231,7 +231,7 @@ func TestALoserWithALoserOfItsOwnKeepsNobodyOut(t *testing.T) {
 	wantCondition(t, out, "third", v1alpha1.ConditionAccepted, isTrue, v1alpha1.ReasonAccepted, "")
 }
 
-// CASES A02, A03, A04 and A08 at the level of a plan: objects that were stored
+// A02, A03, A04 and A08 at the level of a plan: objects that were stored
 // under a lax schema are judged, and the others go on.
 func TestStoredObjectsThatAreInvalidStopNobody(t *testing.T) {
 	upstream := func(rules string) string {
@@ -290,7 +290,7 @@ func TestStoredObjectsThatAreInvalidStopNobody(t *testing.T) {
 	}
 }
 
-// CASES A08: kumahq/kuma#3629. "0s" is no limit in every comparison.
+// kumahq/kuma#3629. "0s" is no limit in every comparison.
 func TestNoLimitIsLongerThanAnyLimit(t *testing.T) {
 	for _, rules := range []string{
 		"timeouts: {total: 0s, attempt: 5s}",

@@ -12,7 +12,7 @@ import (
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
 
-// CASES O02: nebius/soperator#1867.
+// nebius/soperator#1867.
 func TestThirtyShuffledPoliciesRenderTheSameBytes(t *testing.T) {
 	g := newGenerator(1)
 	var policies []v1alpha1.TimeoutPolicy
@@ -33,7 +33,7 @@ func TestThirtyShuffledPoliciesRenderTheSameBytes(t *testing.T) {
 	}
 }
 
-// CASES O03: openstack-k8s-operators/lib-common#60. The revision is of the
+// openstack-k8s-operators/lib-common#60. The revision is of the
 // content alone: what the API server adds to an object does not change it.
 func TestTheRevisionIsOfTheContentAlone(t *testing.T) {
 	p := newPolicy(t, "x", 0, simple)

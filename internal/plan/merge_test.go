@@ -63,7 +63,7 @@ upstreams:
 			want:   map[string]string{"timeouts.total": "1s <- named", "timeouts.bodyIdle": "2s <- wide"},
 		},
 		{
-			// CASES A22: envoyproxy/gateway#4426.
+			// envoyproxy/gateway#4426.
 			name: "a policy that sets only a breaker leaves the timeout of another level alone",
 			policies: []spec{
 				{"namespace", time.Hour, `{upstreams: [{name: orders, hosts: [orders.example.com], timeouts: {total: 130s}}]}`},
@@ -73,7 +73,7 @@ upstreams:
 			want:   map[string]string{"timeouts.total": "2m10s <- namespace", "circuitBreaker.failures": "7 <- workload"},
 		},
 		{
-			// CASES A23: kumahq/kuma#6426, the destination that is meant.
+			// kumahq/kuma#6426, the destination that is meant.
 			name: "a policy for one destination changes that one",
 			policies: []spec{
 				{"mesh", time.Hour, `{upstreams: [{name: all, hosts: ["*.example.com"], retry: {maxAttempts: 2}}]}`},
@@ -82,7 +82,7 @@ upstreams:
 			want: map[string]string{"retry.maxAttempts": "6 <- x"},
 		},
 		{
-			// CASES A23, the others.
+			// kumahq/kuma#6426, the others.
 			name: "a policy for one destination leaves the others alone",
 			policies: []spec{
 				{"mesh", time.Hour, `{upstreams: [{name: all, hosts: ["*.example.com"], retry: {maxAttempts: 2}}]}`},
@@ -92,7 +92,7 @@ upstreams:
 			want: map[string]string{"retry.maxAttempts": "2 <- mesh"},
 		},
 		{
-			// CASES A09: projectcontour/contour#6373.
+			// projectcontour/contour#6373.
 			name: "no limit takes an inherited limit away and is not the same as nothing",
 			policies: []spec{
 				{"base", time.Hour, `{upstreams: [{name: orders, hosts: [orders.example.com], timeouts: {total: 15s, attempt: 1s}}]}`},
@@ -102,13 +102,13 @@ upstreams:
 			want:   map[string]string{"timeouts.total": "0s <- long", "timeouts.attempt": "1s <- base"},
 		},
 		{
-			// CASES A14: envoyproxy/gateway#4172.
+			// envoyproxy/gateway#4172.
 			name:     "an attempt never becomes a total",
 			policies: []spec{{"a", 0, `{upstreams: [{name: orders, hosts: [orders.example.com], timeouts: {attempt: 1s}, retry: {maxAttempts: 4}}]}`}},
 			want:     map[string]string{"timeouts.attempt": "1s <- a", "retry.maxAttempts": "4 <- a"},
 		},
 		{
-			// CASES A17: projectcontour/contour#5944.
+			// projectcontour/contour#5944.
 			name: "one attempt means one, also where more would be inherited",
 			policies: []spec{
 				{"base", time.Hour, `{upstreams: [{name: orders, hosts: [orders.example.com], retry: {maxAttempts: 3}}]}`},
@@ -118,7 +118,7 @@ upstreams:
 			want:   map[string]string{"retry.maxAttempts": "1 <- once"},
 		},
 		{
-			// CASES A28: istio/istio#50506.
+			// istio/istio#50506.
 			name:     "methods are not written where no policy says them, so that only idempotent ones repeat",
 			policies: []spec{{"a", 0, `{upstreams: [{name: orders, hosts: [orders.example.com], retry: {maxAttempts: 3}}]}`}},
 			call:     document.Call{Method: "POST"},

@@ -62,7 +62,7 @@ func TestConditionsOfTheClients(t *testing.T) {
 		message       string
 	}{
 		{
-			// CASES A25: dapr/dapr#5602.
+			// dapr/dapr#5602.
 			name: "nobody reports the client", age: time.Hour,
 			reports:       []v1alpha1.ClientReport{report("cart-1", "cart", old)},
 			conditionType: "Acknowledged", status: isUnknown, reason: v1alpha1.ReasonNoClients, message: "no live pod reports",
@@ -78,7 +78,7 @@ func TestConditionsOfTheClients(t *testing.T) {
 			conditionType: "Acknowledged", status: isTrue, reason: v1alpha1.ReasonAllAcknowledged, message: "1 of 1",
 		},
 		{
-			// CASES R20: kubernetes/kubernetes#30189.
+			// kubernetes/kubernetes#30189.
 			name: "a mounted ConfigMap takes its time", age: 179 * time.Second,
 			reports:       []v1alpha1.ClientReport{report("a", "web", current), report("b", "web", old)},
 			conditionType: "Acknowledged", status: isUnknown, reason: v1alpha1.ReasonPropagating, message: "1 of 2 clients have applied generation 1, 1 pending",
@@ -122,7 +122,7 @@ func TestConditionsOfTheClients(t *testing.T) {
 			conditionType: "Acknowledged", status: isUnknown, reason: v1alpha1.ReasonPropagating,
 		},
 		{
-			// CASES R32: k8ssandra/cass-operator#657.
+			// k8ssandra/cass-operator#657.
 			name: "an acknowledgement of a policy with the same name and another UID says nothing", age: time.Second,
 			reports: []v1alpha1.ClientReport{report("a", "web", old, says("x", v1alpha1.PolicyApplied), func(c *v1alpha1.ReportedClient) {
 				c.Policies[0].UID = "uid-before"
@@ -147,7 +147,7 @@ func TestConditionsOfTheClients(t *testing.T) {
 			conditionType: "Acknowledged", status: isUnknown, reason: v1alpha1.ReasonNoClients, message: "1 too old to tell",
 		},
 		{
-			// CASES R16: kubernetes/kubernetes#50345.
+			// kubernetes/kubernetes#50345.
 			name: "a client that cannot be updated keeps nobody waiting", age: time.Second,
 			reports:       []v1alpha1.ClientReport{report("a", "web", old, static), report("b", "web", current)},
 			conditionType: "Acknowledged", status: isTrue, reason: v1alpha1.ReasonAllAcknowledged, message: "1 stale, 1 cannot be updated (delivery Static)",
@@ -163,7 +163,7 @@ func TestConditionsOfTheClients(t *testing.T) {
 			conditionType: "Acknowledged", status: isFalse, reason: v1alpha1.ReasonTimeout, message: "1 cannot be updated (delivery Static)",
 		},
 		{
-			// CASES O19: cilium/cilium#20231.
+			// cilium/cilium#20231.
 			name: "reporting was turned off", age: time.Hour,
 			reports:       []v1alpha1.ClientReport{report("a", "web", current)},
 			options:       plan.Options{ReportingDisabled: true},
@@ -276,7 +276,7 @@ func TestAnAcknowledgementIsLatchedForItsGeneration(t *testing.T) {
 	}
 }
 
-// CASES O19: turning reporting off clears what came from reports, also what was
+// turning reporting off clears what came from reports, also what was
 // latched.
 func TestTurningReportingOffClearsTheNumbers(t *testing.T) {
 	in := input(newPolicy(t, "x", time.Hour, forWeb))
@@ -366,7 +366,7 @@ func TestGapsHaveTheUpstreamNameOfThePolicy(t *testing.T) {
 	}
 }
 
-// CASES O16 and O17: mogenius/renovate-operator#616, envoyproxy/gateway#5228.
+// mogenius/renovate-operator#616, envoyproxy/gateway#5228.
 func TestAStatusStaysSmallWhateverTheNumberOfPods(t *testing.T) {
 	t.Run("ten thousand pods of one client", func(t *testing.T) {
 		in := input(newPolicy(t, "x", time.Hour, forWeb))
@@ -424,7 +424,7 @@ func wantSmall(t *testing.T, out plan.Output, name string, truncated bool) {
 	}
 }
 
-// CASES O25: crossplane/crossplane#6856.
+// crossplane/crossplane#6856.
 func TestPodsOfAnotherNamespaceDoNotCount(t *testing.T) {
 	in := input(newPolicy(t, "default", 0, forWeb))
 	foreign := report("web-1", "web")
