@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -42,6 +43,7 @@ type Client struct {
 	message    string
 	since      time.Time
 	closed     bool
+	warnings   []string
 }
 
 // New makes the client of a name. It returns once the source was looked at for
@@ -180,6 +182,21 @@ func (c *Client) UseAdapter(r capability.Record) {
 	}
 	c.adapters = append(c.adapters, r)
 	c.settle()
+}
+
+// maxWarnings bounds Status.Warnings; adapters have a handful of texts each.
+const maxWarnings = 16
+
+// Warn says that something in the program works against its policy, for
+// adapters that find out. Each text is logged once and shown in the status.
+func (c *Client) Warn(text string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.warnings) == maxWarnings || slices.Contains(c.warnings, text) {
+		return
+	}
+	c.warnings = append(c.warnings, text)
+	c.log.Warn("the program works against its timeout policy", "what", text)
 }
 
 // receive takes what the source found.

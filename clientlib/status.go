@@ -60,6 +60,8 @@ type Status struct {
 	Rejected *Rejection `json:"rejected,omitempty"`
 	// UnknownFields of the document in force, which this version ignores.
 	UnknownFields []string `json:"unknownFields,omitempty"`
+	// Warnings about the program: what it does that works against its policy.
+	Warnings []string `json:"warnings,omitempty"`
 	// Report says what the adapters in use make of the document in force.
 	Report capability.Assessment `json:"report"`
 }
@@ -125,6 +127,7 @@ func (c *Client) status() Status {
 		Reason:   c.reason,
 		Message:  c.message,
 		Delivery: c.delivery,
+		Warnings: slices.Clone(c.warnings),
 		Report:   capability.Assessment{Upstreams: slices.Clone(c.assessment.Upstreams)},
 	}
 	if doc := c.inForce(); doc != nil {

@@ -60,7 +60,7 @@ var references = []struct{ what, tests string }{
 	{"A28", "TestAPostIsMadeTwiceOnlyWithLeave engine.TestRepeatable"},
 	{"A29", "TestABodyThatCannotBeRewoundIsNotSentTwice TestPostIsNotRepeatedWithoutLeave TestHungServerIsRetriedAndEndsAtTheTotal"},
 	{"R25", "engine.TestABreakerThatAReloadAddsWorksAtOnce"},
-	{"T01", "TestTotalCoversABodyThatDrips TestScopeHeadersLetsTheBodyTakeItsTime"},
+	{"T01, dotnet/extensions#4770 #4925 #5363", "TestTotalCoversABodyThatDrips TestScopeHeadersLetsTheBodyTakeItsTime TestATimeoutOfTheHTTPClientIsToldOnTheStatus"},
 	{"T07", "TestNoAttemptAfterTheCallersDeadline"},
 	{"T13", "engine.TestAFailingProbeOpensForAFullRecovery"},
 	{"T16", "TestRetriesEndWithTheTotal"},

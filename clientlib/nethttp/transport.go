@@ -18,6 +18,7 @@ const adapterName = "nethttp"
 type Transport struct {
 	engine *engine.Engine
 	base   http.RoundTripper
+	outer  *outerTimeout
 }
 
 // New returns a Transport on an engine. Programs use [NewTransport]; this is
@@ -88,6 +89,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		policy = budgetOnly
 	}
+	t.outer.check()
 	f := &flight{transport: t, snapshot: snapshot}
 	if tracer := t.engine.Tracer(); tracer != nil {
 		f.Trace(req.Context(), tracer, policy, engine.CallInfo{Adapter: adapterName, Method: req.Method, URL: req.URL})
