@@ -26,8 +26,13 @@ demo: ## Run the main job end to end on a real API server. KEEP=1 stays up after
 	CGO_ENABLED=0 go build -trimpath -o $(BIN)/demo ./hack/demo
 	$(BIN)/demo
 
+# The last two wait for servers most of the time, so they run beside each other.
 .PHONY: test
-test: check test-clientlib test-operator test-oldest test-reload test-cluster ## Run all tests, with the race detector.
+test: check test-clientlib test-oldest ## Run all tests, with the race detector.
+	+$(MAKE) --no-print-directory -j2 test-operator test-outside
+
+.PHONY: test-outside
+test-outside: test-cluster test-reload
 
 .PHONY: check
 check: ## Check formatting and vet everything that builds quickly.
