@@ -127,7 +127,7 @@ func TestRealFailuresHaveTheirKind(t *testing.T) {
 		{"connect limit during the TLS handshake", func(t *testing.T) (string, *http.Transport) {
 			addr := listen(t, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) })
 			return "https://" + addr, &http.Transport{MaxConnsPerHost: 3}
-		}, `"timeouts":{"connect":"1ms"}`, kinds.ConnectTimeout, false, context.DeadlineExceeded},
+		}, `"timeouts":{"connect":"200ms"}`, kinds.ConnectTimeout, false, context.DeadlineExceeded},
 		{"attempt limit, HTTP/1.1", origin("HTTP/1.1", "/hang"), `"timeouts":{"attempt":"1ms"}`, kinds.AttemptTimeout, false, context.DeadlineExceeded},
 		{"attempt limit, HTTP/2", origin("HTTP/2", "/hang"), `"timeouts":{"attempt":"1ms"}`, kinds.AttemptTimeout, false, context.DeadlineExceeded},
 		{"attempt limit within the headers", origin("HTTP/1.1", "/slowheaders?every=1ms&n=1000"), `"timeouts":{"attempt":"5ms"}`, kinds.AttemptTimeout, false, context.DeadlineExceeded},
