@@ -79,9 +79,9 @@ func (c *Call) computeEnd(ctx context.Context) {
 
 // refusal says why the call must not begin.
 func (c *Call) refusal(ctx context.Context) *failure.Error {
-	if err := ctx.Err(); err != nil {
-		out := c.callerOutcome(err)
-		return c.failure(out, Attribution{Source: failure.SourceCaller}, context.Cause(ctx))
+	if ctx.Err() != nil {
+		out, attribution := CallerEnded(ctx)
+		return c.failure(out, attribution, context.Cause(ctx))
 	}
 	if a, lapsed := c.Lapsed(c.start); lapsed {
 		return c.failure(Outcome{Kind: failure.TotalTimeout}, a, nil)
@@ -109,12 +109,14 @@ func (c *Call) circuitChanged(s CircuitState) {
 	}
 }
 
-func (c *Call) callerOutcome(err error) Outcome {
-	kind := failure.Cancelled
-	if errors.Is(err, context.DeadlineExceeded) {
-		kind = failure.TotalTimeout
+// CallerEnded is the outcome of a call whose caller left, or whose caller's own
+// deadline passed.
+func CallerEnded(ctx context.Context) (Outcome, Attribution) {
+	out := Outcome{Kind: failure.Cancelled, Status: NoStatus}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		out.Kind = failure.TotalTimeout
 	}
-	return Outcome{Kind: kind, Status: NoStatus}
+	return out, Attribution{Source: failure.SourceCaller}
 }
 
 // Attribution says whose limit ended an attempt.

@@ -133,7 +133,7 @@ func (a *attempt) failed(err error) result {
 		return result{err: engine.CauseOf(err), outcome: none, attribution: a.Attribution(limit)}
 	}
 	if a.parent.Err() != nil {
-		out, attribution := callerEnded(a.parent)
+		out, attribution := engine.CallerEnded(a.parent)
 		return result{err: context.Cause(a.parent), outcome: out, attribution: attribution}
 	}
 	if attribution, over := a.Over(a.flight.Now()); over {

@@ -2,7 +2,6 @@ package nethttp
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"time"
@@ -139,19 +138,9 @@ func (f *flight) wait(ctx context.Context, next time.Time) error {
 	if ctx.Err() == nil {
 		return nil
 	}
-	outcome, attribution := callerEnded(ctx)
+	outcome, attribution := engine.CallerEnded(ctx)
 	f.Settle(outcome, attribution, engine.Decision{})
 	return f.Failure(outcome, attribution, engine.Decision{}, context.Cause(ctx))
-}
-
-// callerEnded is the outcome of a call whose caller left, or whose caller's own
-// deadline passed.
-func callerEnded(ctx context.Context) (engine.Outcome, engine.Attribution) {
-	out := engine.Outcome{Kind: failure.Cancelled, Status: engine.NoStatus}
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		out.Kind = failure.TotalTimeout
-	}
-	return out, engine.Attribution{Source: failure.SourceCaller}
 }
 
 func drain(body io.Reader) { _, _ = io.CopyN(io.Discard, body, drainBytes) }
