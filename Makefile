@@ -16,6 +16,8 @@ OUTSIDE := GOWORK=off
 # the cache knows nothing of. The time limit ends a hung test. Packages that wait
 # for servers more than they compute may overlap.
 GOTEST := go test -count=1 -timeout 15m -p 4
+# A module for each library that is heavy or sensitive to its version.
+CLIENTLIB := $(addprefix ./clientlib/,... grpcclient/... grpcserver/... fasthttpclient/...)
 
 .PHONY: help
 help: ## Show the targets.
@@ -38,19 +40,18 @@ test-outside: test-cluster test-reload
 check: ## Check formatting and vet everything that builds quickly.
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); \
 	if [ -n "$$unformatted" ]; then echo "gofmt these files:"; echo "$$unformatted"; exit 1; fi
-	go vet ./...
-	cd clientlib && go vet ./...
+	go vet ./... $(CLIENTLIB) ./clientlib/kubesource/...
 
 .PHONY: test-clientlib
-test-clientlib: ## Test the client library.
-	cd clientlib && $(GOTEST) -race ./...
+test-clientlib: ## Test the client library and its adapters.
+	$(GOTEST) -race $(CLIENTLIB)
 
 # The package that takes longest begins first.
 .PHONY: test-operator
 test-operator: ## Test operator, API and tools against a real API server.
 test-operator: $(BIN)/cluster
 	assets=$$($(BIN)/cluster build etcd kube-apiserver kube-controller-manager kubectl configmap-mounter); \
-	KUBEBUILDER_ASSETS=$$assets $(GOTEST) -race ./test/integration ./...
+	KUBEBUILDER_ASSETS=$$assets $(GOTEST) -race ./test/integration ./... ./clientlib/kubesource/...
 
 .PHONY: test-oldest
 test-oldest: ## Hold the manifests against the oldest supported API server's own code.

@@ -1,0 +1,3 @@
+// Package fasthttpclient enforces the policy in force on the calls of a fasthttp
+// client.
+package fasthttpclient
