@@ -8,13 +8,13 @@ import (
 	"net"
 	"net/http"
 	"net/textproto"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+	"github.com/timeout-operator/timeout-operator/clientlib/retryafter"
 )
 
 // classifyResponse says what a response means. Statuses of 400 and above are
@@ -28,29 +28,14 @@ func (a *attempt) classifyResponse(resp *http.Response) engine.Outcome {
 	o.RetryStatus = a.Rules().RetriesStatus(resp.StatusCode)
 	o.ServerFault = resp.StatusCode >= 500
 	if o.RetryStatus {
-		o.RetryAfter = retryAfter(resp.Header.Get("Retry-After"), a.flight.Now())
+		o.RetryAfter = retryafter.Parse(resp.Header.Get("Retry-After"), a.flight.Now(), longestRetryAfter)
 	}
 	return o
 }
 
-// retryAfter reads the header of RFC 9110, section 10.2.3: seconds or a date.
-// What is malformed or in the past is no wish; what is absurd is cut down to a
-// year, and then by the policy.
-func retryAfter(header string, now time.Time) time.Duration {
-	const longest = 365 * 24 * time.Hour
-	if header == "" {
-		return 0
-	}
-	if seconds, err := strconv.ParseUint(header, 10, 64); err == nil {
-		return time.Duration(min(seconds, uint64(longest/time.Second))) * time.Second
-	} else if errors.Is(err, strconv.ErrRange) {
-		return longest
-	}
-	if at, err := http.ParseTime(header); err == nil {
-		return min(max(0, at.Sub(now)), longest)
-	}
-	return 0
-}
+// longestRetryAfter is what is made of an absurd Retry-After, before the policy
+// cuts it down.
+const longestRetryAfter = 365 * 24 * time.Hour
 
 // streamError has the shape of net/http's HTTP/2 stream error, which fills any
 // such struct through errors.As.

@@ -4,48 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
-	"net/http"
-	"strconv"
 	"testing"
-	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
-
-func TestRetryAfter(t *testing.T) {
-	now := time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
-	const year = 365 * 24 * time.Hour
-	for header, want := range map[string]time.Duration{
-		"":                             0,
-		"0":                            0,
-		"7":                            7 * time.Second,
-		"007":                          7 * time.Second,
-		"-7":                           0,
-		"+7":                           0,
-		"1.5":                          0,
-		"7s":                           0,
-		"soon":                         0,
-		"7, 8":                         0,
-		"31536000":                     year,
-		"31536001":                     year,
-		strconv.Itoa(math.MaxInt64):    year,
-		"18446744073709551615":         year,
-		"18446744073709551616":         year,
-		"9999999999999999999999999999": year,
-		now.Add(90 * time.Second).Format(http.TimeFormat):             90 * time.Second,
-		now.Add(-90 * time.Second).Format(http.TimeFormat):            0,
-		now.Format(http.TimeFormat):                                   0,
-		now.AddDate(7000, 0, 0).Format(http.TimeFormat):               year,
-		now.Add(time.Minute).Format("Monday, 02-Jan-06 15:04:05 GMT"): time.Minute,
-		now.Add(time.Minute).Format(time.ANSIC):                       time.Minute,
-	} {
-		if got := retryAfter(header, now); got != want {
-			t.Errorf("%q is %s, want %s", header, got, want)
-		}
-	}
-}
 
 // Only net/http's own beginning of an error counts: what a peer can write into
 // one must not decide that a POST is repeated.

@@ -16,7 +16,7 @@ var references = []struct{ what, tests string }{
 	{"cancelled when the call returns: failsafe-go#123, Azure/azure-sdk-for-go#17780, superplanehq/superplane#3141, redpanda#2757; T02", "TestBesideABareClient"},
 	{"state of one call in shared objects: failsafe-go#136", "TestACancelledProbeLeavesItsSlotToTheNextCall"},
 	{"fresh context and body per attempt: failsafe-go#65 #73 #134", "TestEachAttemptHasAContextOfItsOwn TestEachViewReadsTheWholeBody"},
-	{"Retry-After and the caps: go-retryablehttp#247 #283 #295 #298", "TestRetryAfter engine.TestDecide TestWaitsThatDoNotFitAreNotBegun"},
+	{"Retry-After and the caps: go-retryablehttp#247 #283 #295 #298", "retryafter.TestParse engine.TestDecide TestWaitsThatDoNotFitAreNotBegun"},
 	{"overflow of the backoff: go-retryablehttp#297, openai-go#519, avast/retry-go#30, dragonfly#4851, qdrant/go-client#153", "engine.TestDelayNeverOverflows"},
 	{"a retry that cannot fit: go-retryablehttp#272 #292, temporal#3630; T05", "TestWaitsThatDoNotFitAreNotBegun engine.TestDecide TestDrainingDoesNotPushTheBackoffPastTheDeadline"},
 	{"attempt and caller confused: go-retryablehttp#127 #167, turbopuffer-go#138, rehttp#1, grpc-go#2260, gax-go#420, gax-java#561", "TestHungServerIsRetriedAndEndsAtTheTotal TestCallersDeadlineIsATotalOfTheCaller TestNoAttemptAfterTheCallersDeadline"},
@@ -69,7 +69,7 @@ var references = []struct{ what, tests string }{
 
 func TestEachReferenceHasItsTests(t *testing.T) {
 	have := map[string]bool{}
-	for _, folder := range []struct{ glob, prefix string }{{"*_test.go", ""}, {"../engine/*_test.go", "engine."}} {
+	for _, folder := range []struct{ glob, prefix string }{{"*_test.go", ""}, {"../engine/*_test.go", "engine."}, {"../retryafter/*_test.go", "retryafter."}} {
 		files, err := filepath.Glob(folder.glob)
 		if err != nil {
 			t.Fatal(err)

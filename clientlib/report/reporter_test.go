@@ -329,23 +329,6 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestRetryAfterCanBeADate(t *testing.T) {
-	now := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	for value, want := range map[string]time.Duration{
-		"":                              0,
-		"soon":                          0,
-		"-5":                            0,
-		"5":                             5 * time.Second,
-		"Sun, 01 Mar 2026 12:02:00 GMT": 2 * time.Minute,
-		"Sun, 01 Mar 2026 11:00:00 GMT": 0,
-		"99999":                         maxRetryAfter,
-	} {
-		if got := parseRetryAfter(value, now); got != want {
-			t.Errorf("Retry-After %q is %s, want %s", value, got, want)
-		}
-	}
-}
-
 func TestRotatedTokenIsUsedAtTheNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{answer: func(c call) (int, http.Header, error) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
+	"github.com/timeout-operator/timeout-operator/clientlib/retryafter"
 )
 
 const (
@@ -139,20 +140,8 @@ func (s *sender) refused(resp *http.Response) *sendError {
 	}
 	return &sendError{
 		class:      strconv.Itoa(resp.StatusCode),
-		retryAfter: parseRetryAfter(resp.Header.Get("Retry-After"), s.clock.Now()),
+		retryAfter: retryafter.Parse(resp.Header.Get("Retry-After"), s.clock.Now(), maxRetryAfter),
 		doubtful:   resp.StatusCode >= http.StatusInternalServerError,
 		err:        err,
 	}
-}
-
-// parseRetryAfter reads seconds or a date (RFC 9110, section 10.2.3); 0 when it
-// is neither or in the past.
-func parseRetryAfter(value string, now time.Time) time.Duration {
-	var wait time.Duration
-	if seconds, err := strconv.ParseUint(value, 10, 32); err == nil {
-		wait = time.Duration(seconds) * time.Second
-	} else if at, err := http.ParseTime(value); err == nil {
-		wait = at.Sub(now)
-	}
-	return min(max(wait, 0), maxRetryAfter)
 }
