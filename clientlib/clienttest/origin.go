@@ -33,6 +33,8 @@ import (
 //	/garbage                       answers with something that is not HTTP
 //	/redirect?n=3&to=/ok           n redirects, then the target; &delay= before each
 //	/events?n=8&every=500ms        text/event-stream, n events
+//	/upgrade?n=8&every=500ms       101 to the protocol that was asked for, n bytes,
+//	                               one every so often, then closes
 //	/echo                          200 with the request's body
 //
 // A query parameter key separates counters of tests that share an origin. The
@@ -121,6 +123,8 @@ func (o *Origin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		hijack(w, "this is not HTTP\r\n\r\n")
 	case "/redirect":
 		redirect(w, r, q)
+	case "/upgrade":
+		upgrade(w, r, q)
 	case "/echo":
 		_, _ = io.Copy(w, r.Body)
 	default:
@@ -228,6 +232,29 @@ func slowHeaders(w http.ResponseWriter, q query) {
 		<-time.After(every)
 	}
 	_, _ = io.WriteString(conn, head[min(n, len(head)):])
+}
+
+// upgrade switches protocols, which only works on HTTP/1.1.
+func upgrade(w http.ResponseWriter, r *http.Request, q query) {
+	protocol := r.Header.Get("Upgrade")
+	if protocol == "" {
+		http.Error(w, "ask for a protocol with the headers Connection: Upgrade and Upgrade: NAME", http.StatusUpgradeRequired)
+		return
+	}
+	conn := takeOver(w)
+	if conn == nil {
+		return
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(conn, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", protocol); err != nil {
+		return
+	}
+	for range q.number("n", 8) {
+		<-time.After(q.duration("every", 500*time.Millisecond))
+		if _, err := io.WriteString(conn, "x"); err != nil {
+			return
+		}
+	}
 }
 
 func flush(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }

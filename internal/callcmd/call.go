@@ -1,5 +1,5 @@
-// Package callcmd makes one call under a document, through the very engine and
-// adapter that workloads use, and tells attempt by attempt what came of it. It
+// Package callcmd makes calls under a document, through the very engine and
+// adapter that workloads use, and tells attempt by attempt what came of them. It
 // is behind "kubectl timeouts call".
 package callcmd
 
@@ -24,7 +24,7 @@ import (
 
 // Options say what is called and how. Document and URL are required.
 type Options struct {
-	// Document to call under; it must have passed its validation.
+	// Document to call under at first; it must have passed its validation.
 	Document *document.Document
 	// URL to call, http or https.
 	URL string
@@ -43,6 +43,12 @@ type Options struct {
 	Timeout time.Duration
 	// Budget is what is left of the request being served; 0 for none.
 	Budget time.Duration
+	// Detach makes the call in work that outlives the request being served, so
+	// that Budget does not hold for it.
+	Detach bool
+	// HoldBody is how long the body of the response is left alone before it is
+	// read, as by a program that forgets it; 0 for not at all.
+	HoldBody time.Duration
 	// ConnectTo is the host and port to connect to instead of the URL's, for a
 	// forwarded port. Empty for the URL's own.
 	ConnectTo string
@@ -54,36 +60,89 @@ type Options struct {
 	Attempted func(Attempt)
 }
 
-// Call makes the call. An error means that it could not be tried, since the
-// options are wrong; whether it succeeded is in the result.
-func Call(ctx context.Context, o Options) (*Result, error) {
-	req, err := o.request(ctx)
-	if err != nil {
+// Caller makes calls one after another. They share what outlives a call:
+// connections, circuit breaker and retry budget. Use may be called at any time,
+// the rest by one goroutine at a time.
+type Caller struct {
+	options Options
+	base    *http.Transport
+	client  *http.Client
+	engine  *engine.Engine
+	watcher watcher
+}
+
+// NewCaller returns a caller that has not called yet. An error means that a call
+// could not be tried, since the options are wrong.
+func NewCaller(o Options) (*Caller, error) {
+	if _, err := o.request(context.Background()); err != nil {
 		return nil, err
 	}
 	base, err := o.transport()
 	if err != nil {
 		return nil, err
 	}
-	defer base.CloseIdleConnections()
-	watch := &watch{attempted: o.Attempted}
-	e := engine.New(engine.Options{Tracer: watch, Observers: []engine.Observer{watch}})
-	e.Swap(o.Document)
-	client := &http.Client{Transport: nethttp.New(e, base)}
+	c := &Caller{options: o, base: base}
+	c.engine = engine.New(engine.Options{Tracer: &c.watcher, Observers: []engine.Observer{&c.watcher}})
+	c.client = &http.Client{Transport: nethttp.New(c.engine, base)}
+	c.Use(o.Document)
+	return c, nil
+}
 
-	ctx, cancel := o.context(req.Context())
-	defer cancel()
-	began := e.Clock().Now()
-	resp, err := client.Do(req.WithContext(ctx))
-	if err == nil {
-		headers := e.Clock().Now()
-		var body Body
-		body.Bytes, err = io.Copy(io.Discard, resp.Body)
-		body.Took = Millis(e.Clock().Now().Sub(headers))
-		_ = resp.Body.Close()
-		watch.gotBody(resp.StatusCode, body, err)
+// Use puts another document in force for the calls that begin from now on. It
+// must have passed its validation.
+func (c *Caller) Use(doc *document.Document) {
+	c.watcher.swap(doc, func() { c.engine.Swap(doc) })
+}
+
+// Close ends the connections.
+func (c *Caller) Close() { c.base.CloseIdleConnections() }
+
+// Call makes a call. Whether it succeeded is in the result.
+func (c *Caller) Call(ctx context.Context) *Result {
+	req, err := c.options.request(ctx)
+	if err != nil {
+		return &Result{Error: err.Error()} // NewCaller made the same one
 	}
-	return watch.result(req, o.Document, e.Clock().Now().Sub(began), err), nil
+	ctx, end := c.options.context(req.Context())
+	defer end()
+	watch := c.watcher.begin(c.options.Attempted)
+	defer c.watcher.started() // also of a call that came to nothing before
+	began := c.engine.Clock().Now()
+	resp, err := c.client.Do(req.WithContext(ctx))
+	if err == nil {
+		err = c.read(ctx, resp, watch)
+	}
+	return watch.result(req, c.engine.Clock().Now().Sub(began), err)
+}
+
+// read takes the body of a response, after having left it alone as asked.
+func (c *Caller) read(ctx context.Context, resp *http.Response, watch *watch) error {
+	headers := c.engine.Clock().Now()
+	if c.options.HoldBody > 0 {
+		hold := c.engine.Clock().NewTimer(c.options.HoldBody)
+		defer hold.Stop()
+		select {
+		case <-hold.C():
+		case <-ctx.Done():
+		}
+	}
+	var body Body
+	n, err := io.Copy(io.Discard, resp.Body)
+	body.Bytes, body.Took = n, Millis(c.engine.Clock().Now().Sub(headers))
+	_ = resp.Body.Close()
+	watch.gotBody(resp.StatusCode, body, err)
+	return err
+}
+
+// Call makes one call with a caller of its own. An error means that it could not
+// be tried, since the options are wrong; whether it succeeded is in the result.
+func Call(ctx context.Context, o Options) (*Result, error) {
+	c, err := NewCaller(o)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.Call(ctx), nil
 }
 
 func (o *Options) request(ctx context.Context) (*http.Request, error) {
@@ -101,6 +160,11 @@ func (o *Options) request(ctx context.Context) (*http.Request, error) {
 	if method == "" && o.Body != nil {
 		method = http.MethodPost
 	}
+	if again, ok := o.Body.(io.Seeker); ok {
+		if _, err := again.Seek(0, io.SeekStart); err != nil {
+			return nil, fmt.Errorf("read the body once more: %w", err)
+		}
+	}
 	req, err := http.NewRequestWithContext(ctx, method, o.URL, o.Body)
 	if err != nil {
 		return nil, err
@@ -115,7 +179,7 @@ func (o *Options) request(ctx context.Context) (*http.Request, error) {
 }
 
 // context adds what a call site and its surroundings would have said.
-func (o *Options) context(ctx context.Context) (context.Context, context.CancelFunc) {
+func (o *Options) context(ctx context.Context) (context.Context, func()) {
 	call := engine.CallOptions{Route: o.Route}
 	if o.Idempotent != nil {
 		call.Vouch = engine.VouchOnce
@@ -127,10 +191,22 @@ func (o *Options) context(ctx context.Context) (context.Context, context.CancelF
 	if o.Budget > 0 {
 		ctx = deadline.With(ctx, o.Budget)
 	}
-	if o.Timeout > 0 {
-		return context.WithTimeout(ctx, o.Timeout)
+	end := func() {}
+	if o.Detach {
+		ctx, end = detach(ctx)
 	}
-	return ctx, func() {}
+	if o.Timeout <= 0 {
+		return ctx, end
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.Timeout)
+	return ctx, func() { cancel(); end() }
+}
+
+// detach leaves the budget behind, but not what ends the program.
+func detach(ctx context.Context) (context.Context, func()) {
+	detached, cancel := context.WithCancel(deadline.Detach(ctx))
+	stop := context.AfterFunc(ctx, cancel)
+	return detached, func() { stop(); cancel() }
 }
 
 // transport is one of its own, so that nothing that happened before is reused.

@@ -2,6 +2,7 @@ package callcmd_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"encoding/pem"
 	"fmt"
@@ -102,6 +103,30 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 			attempts: "TotalTimeout", kind: "TotalTimeout", source: "budget", bytes: -1, atLeast: 100 * time.Millisecond,
 		},
 		{
+			name: "detached work has what the policy says", path: "/slow?delay=300ms",
+			rules:    `"timeouts":{"total":"30s"}`,
+			options:  callcmd.Options{Budget: 100 * time.Millisecond, Detach: true},
+			attempts: "ok", bytes: 5, atLeast: 300 * time.Millisecond,
+		},
+		{
+			name: "detached work has its caller's deadline all the same", path: "/hang",
+			rules:    `"timeouts":{"total":"30s"}`,
+			options:  callcmd.Options{Budget: time.Minute, Detach: true, Timeout: 100 * time.Millisecond},
+			attempts: "TotalTimeout", kind: "TotalTimeout", source: "caller", bytes: -1, atLeast: 100 * time.Millisecond,
+		},
+		{
+			name: "an upgrade ends the total at the headers", path: "/upgrade?n=3&every=500ms",
+			rules:    `"timeouts":{"total":"1s"}`,
+			options:  callcmd.Options{Header: http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}},
+			attempts: "ok", bytes: 3, atLeast: 1500 * time.Millisecond,
+		},
+		{
+			name: "a forgotten body ends with the total", path: "/drip?n=100&every=100ms",
+			rules:    `"timeouts":{"total":"500ms"}`,
+			options:  callcmd.Options{HoldBody: time.Second},
+			attempts: "ok", kind: "TotalTimeout", source: "policy", field: "timeouts.total", bytes: 10, atLeast: time.Second,
+		},
+		{
 			name: "Retry-After beyond the deadline", path: "/status?code=503&retry_after=20",
 			rules:    `"timeouts":{"total":"10s"},` + retries,
 			attempts: "Status", kind: "Status", skip: "deadline", bytes: 7,
@@ -188,6 +213,73 @@ func TestRowsOfTheContractOnRealTime(t *testing.T) {
 				t.Errorf("would cut %v", r.WouldCut)
 			}
 		})
+	}
+}
+
+func TestWhatTheCallerCancelsIsNeverRepeated(t *testing.T) {
+	server := httptest.NewServer(&clienttest.Origin{})
+	defer server.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	c, err := callcmd.NewCaller(callcmd.Options{
+		Document: rules(t, `"timeouts":{"total":"30s","attempt":"50ms"},"retry":{"maxAttempts":10,"backoff":{"initial":"10s","max":"10s","jitter":"None"}}`),
+		URL:      "http://orders/hang", ConnectTo: server.Listener.Addr().String(),
+		Attempted: func(callcmd.Attempt) { cancel() },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if r := c.Call(ctx); r.OK || r.Kind != "Cancelled" || kinds(r) != "AttemptTimeout" || r.Source != "caller" {
+		t.Errorf("got %+v", r)
+	}
+	// The next call of the same caller has nothing of it.
+	if r := c.Call(t.Context()); r.Kind != "TotalTimeout" && r.Kind != "AttemptTimeout" {
+		t.Errorf("got %+v", r)
+	}
+}
+
+// The document is swapped while an attempt hangs: the call ends by the limits
+// that it began with, the next one by the new ones.
+func TestACallKeepsTheDocumentThatItBeganWith(t *testing.T) {
+	server := httptest.NewServer(&clienttest.Origin{})
+	defer server.Close()
+	before := rules(t, `"timeouts":{"total":"30s","attempt":"100ms"},`+retries)
+	after := rules(t, `"timeouts":{"total":"200ms"}`)
+	var c *callcmd.Caller
+	c, err := callcmd.NewCaller(callcmd.Options{
+		Document: before, URL: "http://orders/hang", ConnectTo: server.Listener.Addr().String(),
+		Attempted: func(callcmd.Attempt) { c.Use(after) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if r := c.Call(t.Context()); kinds(r) != "AttemptTimeout AttemptTimeout AttemptTimeout" || r.Revision != before.Revision {
+		t.Errorf("the call under way: %+v", r)
+	}
+	if r := c.Call(t.Context()); kinds(r) != "TotalTimeout" || r.Revision != after.Revision || time.Duration(r.Limit) != 200*time.Millisecond {
+		t.Errorf("the next call: %+v", r)
+	}
+}
+
+func TestCallsOfOneCallerShareTheirCircuit(t *testing.T) {
+	origin := &clienttest.Origin{}
+	server := httptest.NewServer(origin)
+	defer server.Close()
+	c, err := callcmd.NewCaller(callcmd.Options{
+		Document: rules(t, `"circuitBreaker":{"failures":2,"recovery":"1h"}`), Body: strings.NewReader("again"), Method: http.MethodPut,
+		URL: "http://orders/status?code=503", ConnectTo: server.Listener.Addr().String(),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	var got []string
+	for range 3 {
+		got = append(got, c.Call(t.Context()).Kind)
+	}
+	if strings.Join(got, " ") != "Status Status CircuitOpen" || origin.Requests("/status") != 2 {
+		t.Errorf("got %v after %d requests", got, origin.Requests("/status"))
 	}
 }
 

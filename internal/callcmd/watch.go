@@ -12,31 +12,77 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
 
-// watch follows one call. It traces it, since a trace sees calls that no policy
-// names and the URL of each hop, and observes it for mode Shadow.
+// watcher gives each call of a caller its watch. It traces calls, since a trace
+// sees those that no policy names and the URL of each hop, and observes them for
+// mode Shadow.
+type watcher struct {
+	// beginning is held from the moment a call is made until the engine chose its
+	// policy, so that the call and its watch have the same document.
+	beginning sync.Mutex
+	begun     bool
+
+	mu      sync.Mutex
+	doc     *document.Document
+	current *watch
+}
+
+// swap puts a document in force.
+func (w *watcher) swap(doc *document.Document, engine func()) {
+	w.beginning.Lock()
+	defer w.beginning.Unlock()
+	w.mu.Lock()
+	w.doc = doc
+	w.mu.Unlock()
+	engine()
+}
+
+// begin returns the watch of the call that is made next.
+func (w *watcher) begin(attempted func(Attempt)) *watch {
+	w.beginning.Lock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.begun = true
+	w.current = &watch{attempted: attempted, doc: w.doc}
+	return w.current
+}
+
+// started lets documents be swapped again; it may be called more than once.
+func (w *watcher) started() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.begun {
+		w.begun = false
+		w.beginning.Unlock()
+	}
+}
+
+// StartCall implements engine.Tracer.
+func (w *watcher) StartCall(_ context.Context, info engine.CallInfo) engine.Trace {
+	w.started()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.current.info = info
+	return trace{w.current}
+}
+
+// Recorder implements engine.Observer.
+func (w *watcher) Recorder(string, string) engine.Recorder { return shadow{w} }
+
+// watch follows one call.
 type watch struct {
 	attempted func(Attempt)
+	doc       *document.Document
+	info      engine.CallInfo
 
 	mu       sync.Mutex
-	info     engine.CallInfo
 	next     engine.AttemptInfo
 	attempts []Attempt
 	call     engine.CallEvent
 	wouldCut []string
 	body     *Body
+	ended    *engine.BodyEvent
 	status   int
 }
-
-// StartCall implements engine.Tracer.
-func (w *watch) StartCall(_ context.Context, info engine.CallInfo) engine.Trace {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.info = info
-	return trace{w}
-}
-
-// Recorder implements engine.Observer.
-func (w *watch) Recorder(string, string) engine.Recorder { return shadow{w} }
 
 type trace struct{ *watch }
 
@@ -81,10 +127,15 @@ func (t trace) CallDone(e engine.CallEvent) {
 	t.call = e
 }
 
-func (trace) End(time.Time, engine.BodyEvent) {}
+// End keeps when the body ended, which a limit may have done while nobody read.
+func (t trace) End(_ time.Time, e engine.BodyEvent) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.ended = &e
+}
 
 // shadow hears what mode Shadow left alone; everything else comes by the trace.
-type shadow struct{ watch *watch }
+type shadow struct{ watcher *watcher }
 
 func (shadow) CallStarted(string)                 {}
 func (shadow) AttemptDone(engine.AttemptEvent)    {}
@@ -93,9 +144,12 @@ func (shadow) BodyDone(engine.BodyEvent)          {}
 func (shadow) CircuitChanged(engine.CircuitState) {}
 
 func (s shadow) WouldCut(limit string) {
-	s.watch.mu.Lock()
-	defer s.watch.mu.Unlock()
-	s.watch.wouldCut = append(s.watch.wouldCut, limit)
+	s.watcher.mu.Lock()
+	w := s.watcher.current
+	s.watcher.mu.Unlock()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.wouldCut = append(w.wouldCut, limit)
 }
 
 // gotBody notes how the body of the final response ended.
@@ -104,18 +158,21 @@ func (w *watch) gotBody(status int, b Body, err error) {
 	defer w.mu.Unlock()
 	b.OK = err == nil
 	b.Kind = kindName(b.OK, kindOf(err))
+	if err != nil && w.ended != nil {
+		b.Took = Millis(w.ended.Duration)
+	}
 	w.body, w.status = &b, status
 }
 
 // result sums the call up; err is that of the call or of its body.
-func (w *watch) result(req *http.Request, doc *document.Document, took time.Duration, err error) *Result {
+func (w *watch) result(req *http.Request, took time.Duration, err error) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &Result{
 		Method:   req.Method,
 		URL:      req.URL.Redacted(),
-		Client:   doc.Client,
-		Revision: doc.Revision,
+		Client:   w.doc.Client,
+		Revision: w.doc.Revision,
 		Upstream: w.info.Upstream,
 		Route:    w.info.Route,
 		Attempts: append([]Attempt{}, w.attempts...),

@@ -2,11 +2,15 @@ package cli_test
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
@@ -112,6 +116,10 @@ func TestCallThatCannotBeTriedIsTrouble(t *testing.T) {
 		{[]string{"--data", "@/no/such/file"}, "read --data"},
 		{[]string{"--cacert", "/no/such/file"}, "read --cacert"},
 		{[]string{"--timeout", "-1s"}, "longer than 0"},
+		{[]string{"--hold-body", "-1s"}, "longer than 0"},
+		{[]string{"--count", "0"}, "from 1 to 10000"},
+		{[]string{"--count", "10001"}, "from 1 to 10000"},
+		{[]string{"--count", "2", "--method", "PUT", "--data", "@-"}, "can be sent once"},
 		{[]string{"--document", "x.json"}, "exclude each other"},
 		{[]string{"--client", "nobody"}, "no policy is for the client"},
 		{[]string{"--connect-to", "nowhere"}, "write HOST:PORT"},
@@ -121,5 +129,77 @@ func TestCallThatCannotBeTriedIsTrouble(t *testing.T) {
 		if code != cli.ExitTrouble || !strings.Contains(errs, c.want) || strings.Contains(out, "result") {
 			t.Errorf("%v: exit status %d, %q, want %d with %q", c.flags, code, errs, cli.ExitTrouble, c.want)
 		}
+	}
+}
+
+func TestSeveralCallsAreToldOneByOneAndSummedUp(t *testing.T) {
+	code, out, errs := callOrigin(t, "", "/status?code=500&times=1", "--count", "3")
+	if code != cli.ExitNo || errs != "" || strings.Count(out, "result   ") != 3 || !strings.Contains(out, "calls    2 ok, 1 failed") {
+		t.Errorf("exit status %d, %q\n%s", code, errs, out)
+	}
+	code, out, _ = callOrigin(t, "", "/ok", "--count", "2", "--every", "1ms", "-o", "json")
+	var all struct {
+		OK    int
+		Calls []callcmd.Result
+	}
+	if err := json.Unmarshal([]byte(out), &all); err != nil || code != cli.ExitOK || all.OK != 2 || len(all.Calls) != 2 {
+		t.Errorf("exit status %d, %v\n%s", code, err, out)
+	}
+}
+
+// lockedBuffer may be written and read at once.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// A document that is a file is watched: a broken one takes nothing away, a good
+// one holds for the calls that begin afterwards.
+func TestADocumentIsFollowedWhileCallsAreMade(t *testing.T) {
+	const doc = `{"schema":1,"upstreams":[{"name":"%s","hosts":["orders"]}]}`
+	file := filepath.Join(t.TempDir(), "policy.json")
+	write := func(text string) {
+		if err := os.WriteFile(file+"~", []byte(text), 0o600); err != nil {
+			t.Error(err)
+		}
+		if err := os.Rename(file+"~", file); err != nil {
+			t.Error(err)
+		}
+	}
+	write(fmt.Sprintf(doc, "before"))
+	var stdout, stderr lockedBuffer
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	calls := 0
+	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		calls++
+		switch errs := stderr.String(); {
+		case calls == 1:
+			write("broken")
+		case strings.Contains(stdout.String(), "(upstream after)"):
+			cancel()
+		case strings.Contains(errs, "changed"):
+		case errs != "":
+			write(fmt.Sprintf(doc, "after"))
+		}
+	}))
+	defer server.Close()
+	code := cli.Run(ctx, []string{"call", "--document", file, "--connect-to", server.Listener.Addr().String(), "--count", "10000", "--every", "10ms", "http://orders/"},
+		cli.Streams{Out: &stdout, Err: &stderr})
+	if code != cli.ExitNo || !strings.Contains(stdout.String(), "(upstream before)") || !strings.Contains(stdout.String(), "(upstream after)") ||
+		!strings.Contains(stderr.String(), "changed: revision sha256:") || strings.Count(stderr.String(), "\n") != 2 {
+		t.Errorf("exit status %d, standard error %q", code, stderr.String())
 	}
 }
