@@ -3,8 +3,10 @@ package engine
 import (
 	"context"
 	"errors"
+	"math"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
@@ -18,37 +20,42 @@ type Call struct {
 	// Policy of the hop under way; never nil after Begin.
 	Policy *Policy
 
-	home     *Policy // of the first hop: whose breaker, budget and events
-	engine   *Engine
-	options  CallOptions
-	adapter  string
-	method   string
-	start    time.Time
-	end      time.Time // of the policy's total or the ambient budget; zero for none
-	budget   time.Time // end of the ambient budget where it counts; zero for none
-	caller   time.Time // deadline of the caller's context; zero for none
-	attempts int       // of the hop under way
-	sent     int       // requests of all hops
-	began    time.Time // of the attempt under way
-	decided  time.Time // when the last attempt had ended
+	home    *Policy // of the first hop: whose breaker, budget and events
+	engine  *Engine
+	options *CallOptions // nil for none
+	tracing *tracing
+	adapter string
+	method  string
+	start   time.Time
+	// Every other time is kept as the time since start: such times compare and
+	// add as numbers, and the system's clock tells them for half the price.
+	end      time.Duration // of the policy's total or the ambient budget; never for none
+	budget   time.Duration // end of the ambient budget where it counts; never for none
+	caller   time.Duration // deadline of the caller's context; never for none
+	began    time.Duration // of the attempt under way
+	decided  time.Duration // when the last attempt had ended
+	attempts int32         // of the hop under way
+	sent     int32         // requests of all hops
 	entry    admission
 	token    bool // a retry token was taken for an attempt that is not sent yet
-	tracing  *tracing
 }
+
+// never is the end of what has none.
+const never time.Duration = math.MaxInt64
 
 // Begin opens the call: it computes the deadline and asks the breaker. The
 // method is for events only. An error is a *[failure.Error] and means that
 // nothing may be sent and Settle must not be called.
 func (c *Call) Begin(ctx context.Context, e *Engine, p *Policy, adapter, method string) error {
 	c.engine, c.Policy, c.home, c.adapter, c.method = e, p, p, adapter, method
-	c.options = CallOptionsFrom(ctx)
+	c.options = callOptions(ctx)
 	c.start = e.clock.Now()
 	c.computeEnd(ctx)
 	for _, r := range p.recorders {
 		r.CallStarted(adapter)
 	}
 	if err := c.refusal(ctx); err != nil {
-		c.publish(Outcome{Kind: err.Kind, Status: NoStatus}, err.Source, failure.SkipNone, c.start)
+		c.publish(Outcome{Kind: err.Kind, Status: NoStatus}, err.Source, failure.SkipNone, 0)
 		return err
 	}
 	if p.hasBudget {
@@ -59,21 +66,22 @@ func (c *Call) Begin(ctx context.Context, e *Engine, p *Policy, adapter, method 
 
 func (c *Call) computeEnd(ctx context.Context) {
 	p := c.Policy
-	c.caller, _ = ctx.Deadline()
+	c.end, c.budget, c.caller = never, never, never
+	if at, ok := ctx.Deadline(); ok {
+		c.caller = at.Sub(c.start)
+	}
 	if p.Shadow {
 		return
 	}
 	if p.Total > 0 {
-		c.end = c.start.Add(p.Total)
+		c.end = p.Total
 	}
 	if p.IgnoreBudget {
 		return
 	}
-	if end, ok := deadline.From(ctx); ok {
-		c.budget = end.Add(-p.DeadlineReserve) // kept for the caller's own reply
-	}
-	if !c.budget.IsZero() && (c.end.IsZero() || c.budget.Before(c.end)) {
-		c.end = c.budget
+	if at, ok := deadline.From(ctx); ok {
+		c.budget = at.Sub(c.start) - p.DeadlineReserve // kept for the caller's own reply
+		c.end = min(c.end, c.budget)
 	}
 }
 
@@ -83,7 +91,7 @@ func (c *Call) refusal(ctx context.Context) *failure.Error {
 		out, attribution := CallerEnded(ctx)
 		return c.failure(out, attribution, context.Cause(ctx))
 	}
-	if a, lapsed := c.Lapsed(c.start); lapsed {
+	if a, lapsed := c.lapsed(0); lapsed {
 		return c.failure(Outcome{Kind: failure.TotalTimeout}, a, nil)
 	}
 	p := c.Policy
@@ -127,15 +135,15 @@ type Attribution struct {
 }
 
 // attributeEnd says whose limit the end of a call or of its body was.
-func (c *Call) attributeEnd(end time.Time) Attribution {
+func (c *Call) attributeEnd(end time.Duration) Attribution {
 	total := c.home.Total
 	switch {
-	case total > 0 && end.Equal(c.start.Add(total)):
+	case total > 0 && end == total:
 		return Attribution{Field: "timeouts.total", Limit: total, Source: failure.SourcePolicy}
-	case end.Equal(c.budget):
-		return Attribution{Limit: max(0, end.Sub(c.start)), Source: failure.SourceBudget}
+	case end == c.budget:
+		return Attribution{Limit: max(0, end), Source: failure.SourceBudget}
 	default:
-		return Attribution{Limit: max(0, end.Sub(c.start)), Source: failure.SourceCaller}
+		return Attribution{Limit: max(0, end), Source: failure.SourceCaller}
 	}
 }
 
@@ -145,11 +153,11 @@ func (c *Call) BeginAttempt() (number int, now time.Time) {
 	c.attempts++
 	c.sent++
 	c.token = false
-	c.began = c.start
+	c.began = 0
 	if c.sent > 1 {
-		c.began = c.engine.clock.Now()
+		c.began = c.elapsed()
 	}
-	return c.attempts, c.began
+	return int(c.attempts), c.at(c.began)
 }
 
 // Continue carries the call on to the next hop of a redirect. The hop has the
@@ -165,36 +173,45 @@ func (c *Call) Continue(p *Policy) {
 
 // Left returns what is left of the call at a time; negative where nothing
 // limits it.
-func (c *Call) Left(now time.Time) time.Duration {
-	end := c.End()
-	if end.IsZero() {
+func (c *Call) Left(now time.Time) time.Duration { return c.left(now.Sub(c.start)) }
+
+func (c *Call) left(now time.Duration) time.Duration {
+	end := c.ends()
+	if end == never {
 		return -1
 	}
-	return max(0, end.Sub(now))
+	return max(0, end-now)
 }
 
 // End returns when the call ends, the caller's own deadline included; zero for
 // never.
-func (c *Call) End() time.Time {
-	if c.end.IsZero() || !c.caller.IsZero() && c.caller.Before(c.end) {
-		return c.caller
+func (c *Call) End() time.Time { return c.at(c.ends()) }
+
+func (c *Call) ends() time.Duration { return min(c.end, c.caller) }
+
+// at turns the time since the start into the time, zero for never.
+func (c *Call) at(since time.Duration) time.Time {
+	if since == never {
+		return time.Time{}
 	}
-	return c.end
+	return c.start.Add(since)
 }
 
-// before returns an end of the engine's own, or zero where the caller's context
+// before returns an end of the engine's own, or never where the caller's context
 // ends sooner and so does the work.
-func (c *Call) before(end time.Time) time.Time {
-	if !end.IsZero() && !c.caller.IsZero() && c.caller.Before(end) {
-		return time.Time{}
+func (c *Call) before(end time.Duration) time.Duration {
+	if c.caller < end {
+		return never
 	}
 	return end
 }
 
 // Expired reports whether the call is over at a time, and whose limit it was.
-func (c *Call) Expired(now time.Time) (Attribution, bool) {
-	end := c.End()
-	if end.IsZero() || now.Before(end) {
+func (c *Call) Expired(now time.Time) (Attribution, bool) { return c.expired(now.Sub(c.start)) }
+
+func (c *Call) expired(now time.Duration) (Attribution, bool) {
+	end := c.ends()
+	if end == never || now < end {
 		return Attribution{}, false
 	}
 	return c.attributeEnd(end), true
@@ -204,20 +221,22 @@ func (c *Call) Expired(now time.Time) (Attribution, bool) {
 // attempt, and whose limit that is: nothing, or less than the deadline header
 // could tell the peer, for which a request would cost a connection and come to
 // nothing.
-func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
-	end := c.End()
-	if end.IsZero() {
+func (c *Call) Lapsed(at time.Time) (Attribution, bool) { return c.lapsed(at.Sub(c.start)) }
+
+func (c *Call) lapsed(at time.Duration) (Attribution, bool) {
+	end := c.ends()
+	if end == never {
 		return Attribution{}, false
 	}
-	last := end.Add(-1)
+	last := end - 1
 	if p := c.Policy; p.DeadlineHeader != "" && !p.Shadow {
-		last = end.Add(-p.DeadlineReserve - time.Millisecond)
+		last = end - p.DeadlineReserve - time.Millisecond
 	}
-	if !at.After(last) {
+	if at <= last {
 		return Attribution{}, false
 	}
 	a := c.attributeEnd(end)
-	if a.Source == failure.SourcePolicy && at.Before(end) {
+	if a.Source == failure.SourcePolicy && at < end {
 		a.Field, a.Limit = "deadline.reserve", c.Policy.DeadlineReserve
 	}
 	return a, true
@@ -226,8 +245,12 @@ func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
 // Stamp returns what the deadline header of an attempt says: the whole
 // milliseconds left at a time, 1 at least; false for no header.
 func (c *Call) Stamp(at time.Time) (milliseconds int64, ok bool) {
-	p, left := c.Policy, c.Left(at)
-	if p.DeadlineHeader == "" || p.Shadow || left < 0 {
+	p := c.Policy
+	if p.DeadlineHeader == "" || p.Shadow {
+		return 0, false
+	}
+	left := c.Left(at)
+	if left < 0 {
 		return 0, false
 	}
 	return max(1, (left - p.DeadlineReserve).Milliseconds()), true
@@ -235,20 +258,28 @@ func (c *Call) Stamp(at time.Time) (milliseconds int64, ok bool) {
 
 // Attempts returns the number of requests begun so far, those of earlier hops
 // included.
-func (c *Call) Attempts() int { return c.sent }
+func (c *Call) Attempts() int { return int(c.sent) }
 
 // Start returns when the call began.
 func (c *Call) Start() time.Time { return c.start }
 
 // Decided returns when the last attempt had ended, for those who need not ask the
 // clock again.
-func (c *Call) Decided() time.Time { return c.decided }
+func (c *Call) Decided() time.Time { return c.at(c.decided) }
 
 // Now asks the engine's clock.
 func (c *Call) Now() time.Time { return c.engine.clock.Now() }
 
+// elapsed is the time since the start.
+func (c *Call) elapsed() time.Duration { return clock.Since(c.engine.clock, c.start) }
+
 // Options returns what the call site said.
-func (c *Call) Options() CallOptions { return c.options }
+func (c *Call) Options() CallOptions {
+	if c.options == nil {
+		return CallOptions{}
+	}
+	return *c.options
+}
 
 func (c *Call) failure(o Outcome, a Attribution, cause error) *failure.Error {
 	return &failure.Error{
@@ -256,8 +287,8 @@ func (c *Call) failure(o Outcome, a Attribution, cause error) *failure.Error {
 		Source:   a.Source,
 		Upstream: c.home.Upstream,
 		Field:    a.Field,
-		Attempts: c.sent,
-		Elapsed:  c.engine.clock.Now().Sub(c.start),
+		Attempts: int(c.sent),
+		Elapsed:  c.elapsed(),
 		Limit:    a.Limit,
 		Err:      cause,
 	}
@@ -272,14 +303,20 @@ func (c *Call) Failure(o Outcome, a Attribution, d Decision, cause error) *failu
 }
 
 // Settle ends the call: one signal to the breaker, one event to the observers.
-func (c *Call) Settle(o Outcome, a Attribution, d Decision) {
-	p, now := c.home, c.engine.clock.Now()
+func (c *Call) Settle(o Outcome, a Attribution, d Decision) { c.settle(o, a, d, c.elapsed()) }
+
+// Conclude is Settle for a call that ends with what Decide was just asked about,
+// so that the clock need not be asked again: it ended when that was decided.
+func (c *Call) Conclude(o Outcome, a Attribution, d Decision) { c.settle(o, a, d, c.decided) }
+
+func (c *Call) settle(o Outcome, a Attribution, d Decision, now time.Duration) {
+	p := c.home
 	if c.token {
 		p.state.budget.refund()
 		c.token = false
 	}
 	if p.hasBreaker && !p.Shadow {
-		state, changed := p.state.breaker.report(p.breaker, c.entry, c.verdict(o, a), now)
+		state, changed := p.state.breaker.report(p.breaker, c.entry, c.verdict(o, a), c.at(now))
 		if changed {
 			c.circuitChanged(state)
 		}
@@ -306,7 +343,7 @@ func (c *Call) verdict(o Outcome, a Attribution) signal {
 	}
 }
 
-func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason, now time.Time) {
+func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason, now time.Duration) {
 	if len(c.home.recorders) == 0 && c.tracing == nil {
 		return
 	}
@@ -314,8 +351,8 @@ func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason
 		Adapter:  c.adapter,
 		Method:   c.method,
 		Route:    c.route(),
-		Attempts: c.sent,
-		Duration: now.Sub(c.start),
+		Attempts: int(c.sent),
+		Duration: now,
 		OK:       o.OK,
 		Kind:     o.Kind,
 		Status:   o.Status,
@@ -326,12 +363,12 @@ func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason
 		r.CallDone(event)
 	}
 	if c.tracing != nil {
-		c.tracing.callDone(event, now)
+		c.tracing.callDone(event, c.at(now))
 	}
 }
 
 func (c *Call) route() string {
-	if c.home.Route != "" {
+	if c.home.Route != "" || c.options == nil {
 		return c.home.Route
 	}
 	return c.options.Route
@@ -342,13 +379,13 @@ func (c *Call) BodyDone(headers time.Time, o Outcome) {
 	if len(c.home.recorders) == 0 && c.tracing == nil {
 		return
 	}
-	now := c.engine.clock.Now()
+	now := c.elapsed()
 	event := BodyEvent{
 		Adapter:  c.adapter,
 		Method:   c.method,
 		Route:    c.route(),
 		Status:   o.Status,
-		Duration: now.Sub(headers),
+		Duration: now - headers.Sub(c.start),
 		OK:       o.OK,
 		Kind:     o.Kind,
 	}
@@ -356,6 +393,6 @@ func (c *Call) BodyDone(headers time.Time, o Outcome) {
 		r.BodyDone(event)
 	}
 	if c.tracing != nil {
-		c.tracing.bodyDone(event, now)
+		c.tracing.bodyDone(event, c.at(now))
 	}
 }

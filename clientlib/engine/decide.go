@@ -41,7 +41,7 @@ type Decision struct {
 // takes its token from the retry budget here; Settle gives it back when the
 // attempt was never sent.
 func (c *Call) Decide(o Outcome) Decision {
-	now := c.engine.clock.Now()
+	now := c.elapsed()
 	c.decided = now
 	d := c.decide(o, now)
 	if d.Retry && c.Policy.Shadow {
@@ -52,7 +52,7 @@ func (c *Call) Decide(o Outcome) Decision {
 	return d
 }
 
-func (c *Call) publishAttempt(o Outcome, d Decision, now time.Time) {
+func (c *Call) publishAttempt(o Outcome, d Decision, now time.Duration) {
 	if len(c.home.recorders) == 0 && c.tracing == nil {
 		return
 	}
@@ -60,13 +60,13 @@ func (c *Call) publishAttempt(o Outcome, d Decision, now time.Time) {
 		Adapter:  c.adapter,
 		Method:   c.method,
 		Route:    c.route(),
-		Number:   c.sent,
-		Started:  c.began.Sub(c.start),
-		Duration: now.Sub(c.began),
+		Number:   int(c.sent),
+		Started:  c.began,
+		Duration: now - c.began,
 		OK:       o.OK,
 		Kind:     o.Kind,
 		Status:   o.Status,
-		Left:     c.Left(now),
+		Left:     c.left(now),
 		Retried:  d.Retry,
 		Wait:     d.Wait,
 		Skip:     d.Skip,
@@ -79,12 +79,12 @@ func (c *Call) publishAttempt(o Outcome, d Decision, now time.Time) {
 	}
 }
 
-func (c *Call) decide(o Outcome, now time.Time) Decision {
+func (c *Call) decide(o Outcome, now time.Duration) Decision {
 	p := c.Policy
 	if o.OK || p.MaxAttempts <= 1 || !(p.RetryKinds.Has(o.Kind) || o.Kind == failure.Status && o.RetryStatus) {
 		return Decision{}
 	}
-	if c.attempts >= p.MaxAttempts {
+	if int(c.attempts) >= p.MaxAttempts {
 		return Decision{Skip: failure.SkipAttempts}
 	}
 	if !o.Repeatable && o.Kind != failure.Unprocessed {
@@ -93,12 +93,12 @@ func (c *Call) decide(o Outcome, now time.Time) Decision {
 	if !o.Replayable {
 		return Decision{Skip: failure.SkipNonReplayable}
 	}
-	wait := p.Backoff.Delay(c.attempts, c.engine.random())
+	wait := p.Backoff.Delay(int(c.attempts), c.engine.random())
 	if o.RetryAfter > 0 && p.RetryAfterMax >= 0 {
 		wait = max(wait, min(o.RetryAfter, p.RetryAfterMax))
 	}
 	// The next attempt has to begin before the end, not at it.
-	if _, lapsed := c.Lapsed(now.Add(wait)); lapsed {
+	if _, lapsed := c.lapsed(now + wait); lapsed {
 		return Decision{Skip: failure.SkipDeadline}
 	}
 	if home := c.home; home.hasBudget && !p.Shadow {

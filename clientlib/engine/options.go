@@ -35,8 +35,15 @@ func WithCallOptions(ctx context.Context, o CallOptions) context.Context {
 
 // CallOptionsFrom returns the options in a context, the zero value for none.
 func CallOptionsFrom(ctx context.Context) CallOptions {
-	if o, ok := ctx.Value(optionsKey{}).(*CallOptions); ok {
+	if o := callOptions(ctx); o != nil {
 		return *o
 	}
 	return CallOptions{}
+}
+
+// callOptions returns the options in a context, which nobody may change; nil for
+// none.
+func callOptions(ctx context.Context) *CallOptions {
+	o, _ := ctx.Value(optionsKey{}).(*CallOptions)
+	return o
 }

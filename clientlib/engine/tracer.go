@@ -99,7 +99,7 @@ func (c *Call) TraceAttempt(ctx context.Context, info AttemptInfo, carrier Carri
 	t.mu.Lock()
 	t.bodyEnd = time.Time{}
 	t.mu.Unlock()
-	info.Number = c.sent
+	info.Number = int(c.sent)
 	return t.trace.StartAttempt(ctx, info, carrier)
 }
 

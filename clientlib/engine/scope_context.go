@@ -1,0 +1,87 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// ownContext is what makes a Scope a context that its limits end. It is made
+// when somebody asks for what it alone can tell, a channel above all: an attempt
+// whose library never waits for its context pays for none.
+type ownContext struct {
+	made   atomic.Bool
+	mu     sync.Mutex // guards the making
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+}
+
+// end cancels the context if there is one. The phase of the scope has to say so
+// beforehand, for one that is being made at this moment.
+func (o *ownContext) end(cause error) {
+	if o.made.Load() {
+		o.cancel(cause)
+	}
+}
+
+// context returns the scope's own context, which is made now if it was not.
+func (s *Scope) context() context.Context {
+	o := &s.own
+	if o.made.Load() {
+		return o.ctx
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !o.made.Load() {
+		parent := s.Context
+		if s.Fired() != LimitNone {
+			// The limit was first, whatever became of the parent since.
+			parent = context.WithoutCancel(parent)
+		}
+		o.ctx, o.cancel = context.WithCancelCause(parent)
+		o.made.Store(true)
+	}
+	if s.over() {
+		o.cancel(limitErrors[s.Fired()])
+	}
+	return o.ctx
+}
+
+// over reports whether a limit or Finish ended the scope.
+func (s *Scope) over() bool { return s.phase.Load() >= phaseDone }
+
+// Deadline returns when the call ends; it does not change during the life of
+// the scope. The attempt's ceiling is not part of it, since a response that
+// came in time may take longer.
+func (s *Scope) Deadline() (time.Time, bool) {
+	if end := s.call.ends(); end != never {
+		return s.call.at(end), true
+	}
+	return s.Context.Deadline()
+}
+
+// Done is closed when a limit, the end of the attempt or the parent ends it.
+func (s *Scope) Done() <-chan struct{} {
+	if !s.limited {
+		return s.Context.Done()
+	}
+	return s.context().Done()
+}
+
+// Err says what Done is closed for; [context.Cause] names the limit.
+func (s *Scope) Err() error {
+	if s.limited && (s.own.made.Load() || s.over()) {
+		return s.context().Err()
+	}
+	return s.Context.Err()
+}
+
+// Value returns what the parent has.
+func (s *Scope) Value(key any) any {
+	// The standard library finds by such a key who cancels, and for what.
+	if s.limited && (s.own.made.Load() || s.over()) {
+		return s.context().Value(key)
+	}
+	return s.Context.Value(key)
+}
