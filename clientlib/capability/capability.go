@@ -139,7 +139,9 @@ func (r *Record) Reaches(kind failure.Kind) bool {
 	return ok && r.Emits.Has(coarser)
 }
 
-func (r *Record) validate() error {
+// Validate returns an error that names what is missing in the record or contradicts
+// itself; nil for none.
+func (r *Record) Validate() error {
 	if r.Adapter == "" {
 		return fmt.Errorf("capability record without an adapter name")
 	}
@@ -168,7 +170,7 @@ var registry struct {
 // for [Matrix]. It refuses a record that is incomplete or contradicts itself,
 // and a name that is taken.
 func Register(r Record) error {
-	if err := r.validate(); err != nil {
+	if err := r.Validate(); err != nil {
 		return err
 	}
 	registry.Lock()

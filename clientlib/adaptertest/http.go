@@ -1,0 +1,380 @@
+package adaptertest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
+)
+
+// HTTPServer is the server half of the peer of an HTTP adapter: it knows every
+// feature of this package that a server can have. What is left to the adapter is
+// to send the requests that [HTTPServer.Request] describes.
+type HTTPServer struct {
+	t      testing.TB
+	origin clienttest.Origin
+	url    string
+
+	mu          sync.Mutex
+	seen        []Seen
+	connections map[net.Conn]int
+	forgotten   map[int]bool
+	special     map[Feature]string
+	asked       map[Feature]int
+	left        atomic.Int64
+	// closing ends what waits for the sake of a client, also one that it cannot
+	// see leave.
+	closing chan struct{}
+}
+
+// NewHTTPServer starts a server on loopback that ends with t. With Setup.HTTP2 it
+// speaks HTTP/2 without TLS to clients with prior knowledge, else HTTP/1.1.
+func NewHTTPServer(t testing.TB, s Setup) *HTTPServer {
+	t.Helper()
+	h := &HTTPServer{
+		t: t, connections: map[net.Conn]int{}, forgotten: map[int]bool{},
+		special: map[Feature]string{}, asked: map[Feature]int{}, closing: make(chan struct{}),
+	}
+	server := httptest.NewUnstartedServer(h)
+	var protocols http.Protocols
+	protocols.SetHTTP1(!s.HTTP2)
+	protocols.SetUnencryptedHTTP2(s.HTTP2)
+	server.Config.Protocols = &protocols
+	server.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	server.Config.ConnContext = h.connect
+	server.Start()
+	t.Cleanup(func() {
+		close(h.closing)
+		server.CloseClientConnections()
+		server.Close()
+	})
+	h.url = server.URL
+	return h
+}
+
+type connectionKey struct{}
+
+func (h *HTTPServer) connect(ctx context.Context, c net.Conn) context.Context {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.connections[c] = len(h.connections) + 1
+	return context.WithValue(ctx, connectionKey{}, h.connections[c])
+}
+
+// HTTPRequest is a request that a peer has to send.
+type HTTPRequest struct {
+	Method string
+	URL    string
+	// Body of the request, nil for none. Where the library may have it again, it
+	// is a *strings.Reader.
+	Body io.Reader
+	// Length of the body, -1 where it is not known beforehand.
+	Length int64
+}
+
+// Request turns a call into a request. [Odd] is left to the peer's client: its
+// request is one like [Answers].
+func (h *HTTPServer) Request(call Call) HTTPRequest {
+	r := HTTPRequest{Method: http.MethodGet, URL: h.address(call)}
+	switch {
+	case call.Does == BadBody:
+		r.Body, r.Length = badBody{}, -1
+	case call.Does == Unread:
+		r.Body, r.Length = io.LimitReader(endless{}, hugeBody), hugeBody
+	case call.Body != "" && call.Opaque:
+		r.Body, r.Length = struct{ io.Reader }{strings.NewReader(call.Body)}, -1
+	case call.Body != "":
+		r.Body, r.Length = strings.NewReader(call.Body), int64(len(call.Body))
+	}
+	switch {
+	case call.Once:
+		r.Method = http.MethodPost
+	case r.Body != nil:
+		r.Method = http.MethodPut
+	}
+	return r
+}
+
+// Options returns the context of a call with the options of its call site.
+func (call *Call) Context(ctx context.Context) context.Context {
+	if len(call.Options) == 0 {
+		return ctx
+	}
+	return clientlib.WithCall(ctx, call.Options...)
+}
+
+// hugeBody is more than any buffer between client and server holds.
+const hugeBody = 64 << 20
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+var errBadBody = errors.New("the test's body cannot be read")
+
+type badBody struct{}
+
+func (badBody) Read([]byte) (int, error) { return 0, errBadBody }
+
+// Seen implements Peer.
+func (h *HTTPServer) Seen() []Seen {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return append([]Seen(nil), h.seen...)
+}
+
+// Left implements Peer.
+func (h *HTTPServer) Left() int { return int(h.left.Load()) }
+
+// address is where a call goes; some features have a server of their own.
+func (h *HTTPServer) address(call Call) string {
+	switch call.Does {
+	case Unreachable, Stalls, Untrusted, Declines:
+		return h.specially(call)
+	case Unnamed:
+		return "http://" + UnknownHost + "/"
+	}
+	q := url.Values{}
+	q.Set("does", string(call.Does))
+	q.Set("delay", call.Delay.String())
+	q.Set("every", call.Every.String())
+	q.Set("n", strconv.Itoa(call.Pieces))
+	q.Set("times", strconv.Itoa(call.Times))
+	if call.RetryAfter > 0 {
+		q.Set("retry_after", strconv.Itoa(int((call.RetryAfter+time.Second-1)/time.Second)))
+	}
+	return h.url + "/call?" + q.Encode()
+}
+
+func (h *HTTPServer) specially(call Call) string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if u, there := h.special[call.Does]; there {
+		return u
+	}
+	u := ""
+	switch call.Does {
+	case Unreachable:
+		u = "http://" + unreachable(h.t)
+	case Stalls:
+		u = "https://" + stalling(h.t, call.Delay)
+	case Untrusted:
+		s := httptest.NewUnstartedServer(http.NotFoundHandler())
+		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		s.StartTLS()
+		h.t.Cleanup(s.Close)
+		u = s.URL
+	case Declines:
+		u = "http://" + h.declining(call.Times)
+	}
+	h.special[call.Does] = u
+	return u
+}
+
+// unreachable returns an address at which nobody listens.
+func unreachable(t testing.TB) string {
+	l := listen(t)
+	_ = l.Close()
+	return l.Addr().String()
+}
+
+func listen(t testing.TB) net.Listener {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen on loopback: %v", err)
+	}
+	return l
+}
+
+// stalling returns an address that accepts connections, says nothing, and closes
+// them after a while or with the test.
+func stalling(t testing.TB, delay time.Duration) string {
+	l := listen(t)
+	ended := make(chan struct{})
+	var open sync.WaitGroup
+	open.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			open.Go(func() {
+				defer conn.Close()
+				timer := time.NewTimer(delay)
+				defer timer.Stop()
+				select {
+				case <-timer.C:
+				case <-ended:
+				}
+			})
+		}
+	})
+	t.Cleanup(func() {
+		close(ended)
+		_ = l.Close()
+		open.Wait()
+	})
+	return l.Addr().String()
+}
+
+// declining returns the address of an HTTP/2 server that refuses streams.
+func (h *HTTPServer) declining(times int) string {
+	f := &clienttest.FrameServer{React: func(s *clienttest.Stream) {
+		h.note(Declines, Seen{Deadline: -1})
+		if times == 0 || s.Number <= times {
+			s.Reset(clienttest.H2RefusedStream)
+			return
+		}
+		s.Headers(false)
+		s.Data("ok", true)
+	}}
+	l := listen(h.t)
+	ended := make(chan error, 1)
+	go func() { ended <- f.Serve(l) }()
+	h.t.Cleanup(func() {
+		_ = l.Close()
+		if err := <-ended; err != nil {
+			h.t.Errorf("server of frames: %v", err)
+		}
+	})
+	return l.Addr().String()
+}
+
+// note counts a request, and returns where it stands among all, from 0, and how
+// many asked for the same, it included.
+func (h *HTTPServer) note(does Feature, s Seen) (index, number int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.seen = append(h.seen, s)
+	h.asked[does]++
+	return len(h.seen) - 1, h.asked[does]
+}
+
+// ServeHTTP does what the request asks for.
+func (h *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	does := Feature(q.Get("does"))
+	seen := Seen{Deadline: -1, Connection: r.Context().Value(connectionKey{}).(int)}
+	if ms, err := strconv.ParseInt(r.Header.Get(DeadlineHeader), 10, 64); err == nil {
+		seen.Deadline = time.Duration(ms) * time.Millisecond
+	}
+	index, number := h.note(does, seen)
+	if does != Unread {
+		body, _ := io.ReadAll(r.Body)
+		seen.Body = string(body)
+		h.mu.Lock()
+		h.seen[index] = seen
+		h.mu.Unlock()
+	}
+	defer func() {
+		if r.Context().Err() != nil {
+			h.left.Add(1)
+		}
+	}()
+	h.behave(w, r, does, seen, number)
+}
+
+// behave does what clienttest.Origin has words for by its words.
+func (h *HTTPServer) behave(w http.ResponseWriter, r *http.Request, does Feature, seen Seen, number int) {
+	ask := func(path string, set ...string) {
+		q := r.URL.Query()
+		for i := 0; i < len(set); i += 2 {
+			q.Set(set[i], set[i+1])
+		}
+		asked := r.Clone(r.Context())
+		asked.URL.Path, asked.URL.RawQuery, asked.Body = path, q.Encode(), http.NoBody
+		h.origin.ServeHTTP(w, asked)
+	}
+	times, _ := strconv.Atoi(r.URL.Query().Get("times"))
+	switch does {
+	case Fails:
+		if times > 0 && number > times {
+			answer(w, seen.Body)
+			return
+		}
+		ask("/status", "code", "503", "times", "0")
+	case Refuses:
+		ask("/status", "code", "400", "times", "0")
+	case Breaks:
+		ask("/status", "code", "500", "times", "0")
+	case Drips:
+		ask("/drip")
+	case Streams:
+		ask("/events")
+	case Resets:
+		ask("/rst")
+	case Cuts:
+		ask("/abort", "n", "8")
+	case Garbles:
+		ask("/garbage")
+	case Redirects:
+		if times > 0 {
+			ask("/redirect", "n", "1", "to", redirectTarget(r, times-1))
+			return
+		}
+		answer(w, seen.Body)
+	case Waits, Unread:
+		if h.wait(r) {
+			answer(w, seen.Body)
+		}
+	case Forgets:
+		if h.knows(seen.Connection) {
+			ask("/reset")
+			return
+		}
+		answer(w, seen.Body)
+	default:
+		answer(w, seen.Body)
+	}
+}
+
+// knows reports whether a connection had a request before.
+func (h *HTTPServer) knows(connection int) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	known := h.forgotten[connection]
+	h.forgotten[connection] = true
+	return known
+}
+
+func redirectTarget(r *http.Request, times int) string {
+	q := r.URL.Query()
+	q.Set("times", strconv.Itoa(times))
+	return "/call?" + q.Encode()
+}
+
+func answer(w http.ResponseWriter, body string) {
+	if body == "" {
+		body = "ok"
+	}
+	fmt.Fprint(w, body)
+}
+
+// wait sleeps for the delay that the request asks for, unless its client leaves.
+func (h *HTTPServer) wait(r *http.Request) bool {
+	delay, _ := time.ParseDuration(r.URL.Query().Get("delay"))
+	timer := time.NewTimer(delay)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-r.Context().Done():
+		return false
+	case <-h.closing:
+		return false
+	}
+}

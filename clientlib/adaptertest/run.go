@@ -1,0 +1,43 @@
+package adaptertest
+
+import (
+	"slices"
+	"testing"
+)
+
+// Run holds an adapter to its record and to what every adapter does, in subtests
+// that run in parallel.
+func Run(t *testing.T, a Adapter) {
+	t.Helper()
+	for _, c := range checks(&a) {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			for _, finding := range c.find(t, &a) {
+				t.Error(finding)
+			}
+		})
+	}
+}
+
+// check is one subtest. What it finds is returned in place of being reported, so
+// that the battery itself can be tested.
+type check struct {
+	name string
+	find func(t testing.TB, a *Adapter) []string
+}
+
+func checks(a *Adapter) []check {
+	all := []check{{"the record is complete", recordIsComplete}}
+	all = append(all, capabilityChecks()...)
+	all = append(all, kindChecks()...)
+	return append(all, scenarioChecks(a)...)
+}
+
+// lacking returns the first of some features that the adapter does not have.
+func (a *Adapter) lacking(features []Feature) (Feature, bool) {
+	i := slices.IndexFunc(features, func(f Feature) bool { _, lacks := a.Lacks[f]; return lacks })
+	if i < 0 {
+		return "", false
+	}
+	return features[i], true
+}
