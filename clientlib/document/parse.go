@@ -1,11 +1,15 @@
 package document
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // Parse reads a document, checks its revision and validates it. It accepts the
 // whole or refuses the whole: on an error the document is nil and the error is
-// a *[FieldError] with path and reason. It never panics, and needs memory in
-// proportion to data only.
+// a *[FieldError] with path and reason. It never panics, needs memory in
+// proportion to data only, and keeps nothing of data: the strings of the
+// document are parts of one copy of it.
 func Parse(data []byte) (*Document, error) {
 	if len(data) > MaxBytes {
 		return nil, fieldErrorf("", "the document has more than %d bytes", MaxBytes).as(ErrTooLarge)
@@ -18,12 +22,13 @@ func Parse(data []byte) (*Document, error) {
 		return nil, err
 	}
 	state := &readState{}
-	doc := readDocument(state, root)
+	doc := readDocument(state, &root)
 	if state.err != nil {
 		return nil, state.err
 	}
-	doc.unknown = sortedUnknown(state.unknown)
-	revision := treeRevision(root)
+	slices.Sort(state.unknown)
+	doc.unknown = state.unknown
+	revision := treeRevision(&root, len(data))
 	if doc.Revision != "" && doc.Revision != revision {
 		return nil, fieldErrorf("revision", "is %q but the content has %q: the document is damaged or was edited by hand (leave revision out of a file written by hand)", shorten(doc.Revision), revision).as(ErrRevision)
 	}
@@ -34,8 +39,8 @@ func Parse(data []byte) (*Document, error) {
 	return doc, nil
 }
 
-func readDocument(s *readState, root any) *Document {
-	o := s.object("", root)
+func readDocument(s *readState, root *node) *Document {
+	o := s.object(place{}, root)
 	if s.err != nil {
 		return nil
 	}
@@ -53,14 +58,14 @@ func readDocument(s *readState, root any) *Document {
 	d := &Document{Schema: Schema, Revision: o.text("revision")}
 	d.Namespace, d.Client = o.text("namespace"), o.text("client")
 	d.Tombstone = o.boolean("tombstone")
-	d.Policies = readList(o, "policies", func(path string, raw any) PolicyRef { return readPolicyRef(s, path, raw) })
-	d.Upstreams = readList(o, "upstreams", func(path string, raw any) Upstream { return readUpstream(s, path, raw) })
+	d.Policies = readList(o, "policies", func(at place, raw *node) PolicyRef { return readPolicyRef(s, at, raw) })
+	d.Upstreams = readList(o, "upstreams", func(at place, raw *node) Upstream { return readUpstream(s, at, raw) })
 	o.done()
 	return d
 }
 
-func readPolicyRef(s *readState, path string, raw any) PolicyRef {
-	o := s.object(path, raw)
+func readPolicyRef(s *readState, at place, raw *node) PolicyRef {
+	o := s.object(at, raw)
 	ref := PolicyRef{Namespace: o.text("namespace"), Name: o.text("name"), UID: o.text("uid")}
 	if n := o.integer("generation"); n != nil {
 		ref.Generation = *n
@@ -69,8 +74,8 @@ func readPolicyRef(s *readState, path string, raw any) PolicyRef {
 	return ref
 }
 
-func readUpstream(s *readState, path string, raw any) Upstream {
-	o := s.object(path, raw)
+func readUpstream(s *readState, at place, raw *node) Upstream {
+	o := s.object(at, raw)
 	u := Upstream{
 		Name:          o.text("name"),
 		Hosts:         o.texts("hosts"),
@@ -79,13 +84,13 @@ func readUpstream(s *readState, path string, raw any) Upstream {
 		Rules:         readRules(o),
 		Provenance:    readProvenance(o),
 	}
-	u.Routes = readList(o, "routes", func(path string, raw any) Route { return readRoute(s, path, raw) })
+	u.Routes = readList(o, "routes", func(at place, raw *node) Route { return readRoute(s, at, raw) })
 	o.done()
 	return u
 }
 
-func readRoute(s *readState, path string, raw any) Route {
-	o := s.object(path, raw)
+func readRoute(s *readState, at place, raw *node) Route {
+	o := s.object(at, raw)
 	r := Route{Name: o.text("name"), Rules: readRules(o), Provenance: readProvenance(o)}
 	if m, ok := o.child("match"); ok {
 		r.Match = Match{Methods: m.texts("methods"), Path: m.text("path"), PathMatch: PathMatch(m.text("pathMatch"))}
@@ -104,9 +109,15 @@ func readProvenance(o *object) map[string]string {
 	if !ok {
 		return nil
 	}
-	provenance := map[string]string{}
-	for field := range p.fields {
-		provenance[field] = p.text(field)
+	provenance := make(map[string]string, len(p.members))
+	for i := range p.members {
+		m := &p.members[i]
+		switch m.kind {
+		case kindNull, kindText:
+			provenance[m.name] = m.text
+		default:
+			p.state.fail(p.field(m.name), "is %s, it must be a string", describe(&m.node))
+		}
 	}
 	return provenance
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,23 +22,16 @@ func Render(d *Document) ([]byte, error) {
 	if err := sorted.Validate(); err != nil {
 		return nil, err
 	}
-	tree, err := toTree(sorted)
+	tree, size, err := toTree(sorted)
 	if err != nil {
 		return nil, err
 	}
-	tree["revision"] = treeRevision(tree)
-	// A tree has nothing that encoding/json could refuse.
-	var buf bytes.Buffer
-	enc := json.NewEncoder(&buf)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	if err := enc.Encode(tree); err != nil {
-		return nil, fmt.Errorf("write the document: %w", err)
+	tree = withRevision(tree, size)
+	data := append(appendIndented(make([]byte, 0, 2*size), &tree, 0), '\n')
+	if len(data) > MaxBytes {
+		return nil, fieldErrorf("", "the document has %d bytes, more than %d", len(data), MaxBytes).as(ErrTooLarge)
 	}
-	if buf.Len() > MaxBytes {
-		return nil, fieldErrorf("", "the document has %d bytes, more than %d", buf.Len(), MaxBytes).as(ErrTooLarge)
-	}
-	return buf.Bytes(), nil
+	return data, nil
 }
 
 // Revision returns the digest of the document's content: "sha256:" and the
@@ -53,72 +45,146 @@ func Render(d *Document) ([]byte, error) {
 func Revision(d *Document) string {
 	sorted := d.normalized()
 	sorted.Schema = Schema
-	tree, err := toTree(sorted)
+	tree, size, err := toTree(sorted)
 	if err != nil {
 		return ""
 	}
-	return treeRevision(tree)
+	return treeRevision(&tree, size)
 }
 
-func toTree(d *Document) (map[string]any, error) {
+// toTree also returns the length of the document without white space.
+func toTree(d *Document) (node, int, error) {
 	data, err := json.Marshal(d)
 	if err != nil {
-		return nil, fmt.Errorf("encode the document: %w", err)
+		return node{}, 0, fmt.Errorf("encode the document: %w", err)
 	}
 	root, err := parseTree(data)
 	if err != nil {
-		return nil, fmt.Errorf("read back the document: %w", err)
+		return node{}, 0, fmt.Errorf("read back the document: %w", err)
 	}
-	return root.(map[string]any), nil
+	return root, len(data), nil
 }
 
+// fieldRevision is the one field that a revision does not cover.
+const fieldRevision = "revision"
+
 // treeRevision digests everything but the revision itself, known or unknown,
-// so that a reader can check what a newer operator wrote.
-func treeRevision(root any) string {
-	if fields, ok := root.(map[string]any); ok {
-		content := make(map[string]any, len(fields))
-		for name, v := range fields {
-			if name != "revision" {
-				content[name] = v
-			}
-		}
-		root = content
+// so that a reader can check what a newer operator wrote. size is about how long
+// the text is.
+func treeRevision(root *node, size int) string {
+	content := *root
+	if i, ok := find(root.members, fieldRevision); ok && root.kind == kindObject {
+		content.members = slices.Delete(slices.Clone(root.members), i, i+1)
 	}
-	digest := sha256.Sum256(appendCanonical(nil, root))
+	digest := sha256.Sum256(appendCanonical(make([]byte, 0, size), &content))
 	return "sha256:" + hex.EncodeToString(digest[:])
 }
 
-// appendCanonical writes a tree of parseTree in canonical form.
-func appendCanonical(out []byte, tree any) []byte {
-	switch v := tree.(type) {
-	case map[string]any:
+// withRevision adds the revision to the content of a document.
+func withRevision(content node, size int) node {
+	revision := member{fieldRevision, node{kind: kindText, text: treeRevision(&content, size)}}
+	i, _ := find(content.members, fieldRevision)
+	content.members = slices.Insert(slices.Clone(content.members), i, revision)
+	return content
+}
+
+// appendCanonical writes a tree in canonical form.
+func appendCanonical(out []byte, tree *node) []byte {
+	switch tree.kind {
+	case kindObject:
 		out = append(out, '{')
-		for i, name := range slices.Sorted(maps.Keys(v)) {
+		for i := range tree.members {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = append(appendCanonicalString(out, name), ':')
-			out = appendCanonical(out, v[name])
+			out = append(appendCanonicalString(out, tree.members[i].name), ':')
+			out = appendCanonical(out, &tree.members[i].node)
 		}
 		return append(out, '}')
-	case []any:
+	case kindList:
 		out = append(out, '[')
-		for i, item := range v {
+		for i := range tree.members {
 			if i > 0 {
 				out = append(out, ',')
 			}
-			out = appendCanonical(out, item)
+			out = appendCanonical(out, &tree.members[i].node)
 		}
 		return append(out, ']')
-	case string:
-		return appendCanonicalString(out, v)
-	case json.Number:
-		return append(out, v...)
-	case bool:
-		return strconv.AppendBool(out, v)
+	case kindText:
+		return appendCanonicalString(out, tree.text)
+	default:
+		return appendScalar(out, tree)
+	}
+}
+
+// appendScalar writes what has one form only.
+func appendScalar(out []byte, tree *node) []byte {
+	switch tree.kind {
+	case kindNumber:
+		return append(out, tree.text...)
+	case kindTrue, kindFalse:
+		return strconv.AppendBool(out, tree.kind == kindTrue)
 	default:
 		return append(out, "null"...)
 	}
+}
+
+// appendIndented writes a tree as encoding/json does with an indent of two
+// spaces and without escapes for HTML.
+func appendIndented(out []byte, tree *node, depth int) []byte {
+	if tree.kind == kindText {
+		return appendString(out, tree.text)
+	}
+	if tree.kind != kindObject && tree.kind != kindList {
+		return appendScalar(out, tree)
+	}
+	brackets := "[]"
+	if tree.kind == kindObject {
+		brackets = "{}"
+	}
+	if len(tree.members) == 0 {
+		return append(out, brackets...)
+	}
+	out = append(out, brackets[0])
+	for i := range tree.members {
+		if i > 0 {
+			out = append(out, ',')
+		}
+		out = appendLine(out, depth+1)
+		if tree.kind == kindObject {
+			out = append(appendString(out, tree.members[i].name), ": "...)
+		}
+		out = appendIndented(out, &tree.members[i].node, depth+1)
+	}
+	return append(appendLine(out, depth), brackets[1])
+}
+
+// appendLine begins a line.
+func appendLine(out []byte, depth int) []byte {
+	out = append(out, '\n')
+	for range depth {
+		out = append(out, "  "...)
+	}
+	return out
+}
+
+// appendString writes a string as encoding/json does without escapes for HTML.
+func appendString(out []byte, s string) []byte {
+	for _, c := range []byte(s) {
+		if c >= ' ' && c < 0x7f && c != '"' && c != '\\' {
+			continue
+		}
+		var buf bytes.Buffer
+		enc := json.NewEncoder(&buf)
+		enc.SetEscapeHTML(false)
+		if enc.Encode(s) != nil {
+			break // a string is never refused
+		}
+		return append(out, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...)
+	}
+	out = append(out, '"')
+	out = append(out, s...)
+	return append(out, '"')
 }
 
 // appendCanonicalString escapes what JSON makes it escape and nothing else (RFC

@@ -1,14 +1,10 @@
 package document
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strconv"
-	"unicode/utf8"
 )
 
 // maxDepth bounds the nesting of a document; the deepest known field is at 8.
@@ -63,225 +59,151 @@ func (e *FieldError) as(class error) *FieldError {
 	return e
 }
 
-// parseTree reads one JSON value into maps, slices, strings, bools and
-// json.Number. Unlike encoding/json it refuses a name that occurs twice in an
-// object, since readers in other languages would not agree on which one holds.
-func parseTree(data []byte) (any, error) {
-	t := treeReader{dec: json.NewDecoder(bytes.NewReader(data))}
-	t.dec.UseNumber()
-	root, err := t.value()
-	if err != nil {
-		return nil, err
-	}
-	if _, err := t.dec.Token(); !errors.Is(err, io.EOF) {
-		return nil, fieldErrorf("", "there is more after the end of the document (byte %d)", t.dec.InputOffset()).as(ErrSyntax)
-	}
-	if !utf8.Valid(data) {
-		return nil, fieldErrorf("", "is not UTF-8").as(ErrSyntax)
+// parseTree reads one JSON value. Unlike encoding/json it refuses a name that
+// occurs twice in an object, since readers in other languages would not agree on
+// which one holds.
+func parseTree(data []byte) (node, error) {
+	root, ok := scan(string(data))
+	if !ok {
+		return node{}, explain(data)
 	}
 	return root, nil
-}
-
-// treeReader reads a tree. It keeps the way from the root as steps and spells
-// the path only for an error, so that a long path does not cost anything for
-// each of its items.
-type treeReader struct {
-	dec   *json.Decoder
-	steps []step
-}
-
-// step is a name, or an index when named is false.
-type step struct {
-	name  string
-	index int
-	named bool
-}
-
-func (t *treeReader) path() string {
-	path := ""
-	for _, s := range t.steps {
-		if s.named {
-			path = joinPath(path, s.name)
-		} else {
-			path += "[" + strconv.Itoa(s.index) + "]"
-		}
-	}
-	return path
-}
-
-func (t *treeReader) value() (any, error) {
-	if len(t.steps) > maxDepth {
-		return nil, fieldErrorf(t.path(), "is nested deeper than %d levels", maxDepth)
-	}
-	token, err := t.dec.Token()
-	if err != nil {
-		return nil, t.syntaxError(err)
-	}
-	switch token {
-	case json.Delim('{'):
-		return t.object()
-	case json.Delim('['):
-		return t.list()
-	default:
-		return token, nil
-	}
-}
-
-func (t *treeReader) object() (any, error) {
-	object := map[string]any{}
-	for t.dec.More() {
-		token, err := t.dec.Token()
-		if err != nil {
-			return nil, t.syntaxError(err)
-		}
-		name, _ := token.(string)
-		t.steps = append(t.steps, step{name: name, named: true})
-		if _, twice := object[name]; twice {
-			return nil, fieldErrorf(t.path(), "is there twice")
-		}
-		if object[name], err = t.value(); err != nil {
-			return nil, err
-		}
-		t.steps = t.steps[:len(t.steps)-1]
-	}
-	if _, err := t.dec.Token(); err != nil {
-		return nil, t.syntaxError(err)
-	}
-	return object, nil
-}
-
-func (t *treeReader) list() (any, error) {
-	list := []any{}
-	for t.dec.More() {
-		t.steps = append(t.steps, step{index: len(list)})
-		item, err := t.value()
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, item)
-		t.steps = t.steps[:len(t.steps)-1]
-	}
-	if _, err := t.dec.Token(); err != nil {
-		return nil, t.syntaxError(err)
-	}
-	return list, nil
-}
-
-func (t *treeReader) syntaxError(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return fieldErrorf(t.path(), "the JSON ends too early (byte %d): the file is incomplete", t.dec.InputOffset()).as(ErrTruncated)
-	}
-	return fieldErrorf(t.path(), "is not JSON (byte %d): %v", t.dec.InputOffset(), err).as(ErrSyntax)
-}
-
-// joinPath quotes a name that is not a plain word and bounds its length, since
-// it can be anything.
-func joinPath(path, name string) string {
-	plain := name != "" && len(name) <= 64
-	for _, c := range []byte(name) {
-		plain = plain && (isNameByte(c) || c >= 'A' && c <= 'Z' || c == '/')
-	}
-	if !plain {
-		return path + "[" + strconv.Quote(shorten(name)) + "]"
-	}
-	if path == "" {
-		return name
-	}
-	return path + "." + name
 }
 
 // object reads the fields of one JSON object by name. The first error wins and
 // makes all later reads return zero values, so that a reader is a plain list
 // of fields. Each field is read once.
 type object struct {
-	path   string
-	fields map[string]any
-	read   []string // names that are there and were read
-	state  *readState
+	place
+	members []member
+	// read has a bit for each of the first 64 members that was asked for, count
+	// is the number of all of them, and further names those beyond.
+	read    uint64
+	count   int
+	further []string
+	state   *readState
 }
+
+// place is where a value is. The path is spelled only for an error.
+type place struct {
+	up *place
+	step
+}
+
+func (p *place) String() string {
+	var steps []step
+	for ; p.up != nil; p = p.up {
+		steps = append(steps, p.step)
+	}
+	slices.Reverse(steps)
+	return spell(steps)
+}
+
+// field is the place of a field of the object.
+func (o *object) field(name string) place {
+	return place{&o.place, step{name: name, named: true}}
+}
+
+// item is the place of an item of a list that is at p.
+func (p *place) item(i int) place { return place{p, step{index: i}} }
 
 type readState struct {
 	err     error
 	unknown []string
 }
 
-func (s *readState) fail(path, format string, args ...any) {
+func (s *readState) fail(at place, format string, args ...any) {
 	if s.err == nil {
-		s.err = fieldErrorf(path, format, args...)
+		s.err = fieldErrorf(at.String(), format, args...)
 	}
 }
 
-func (s *readState) object(path string, raw any) *object {
-	fields, ok := raw.(map[string]any)
+func (s *readState) object(at place, raw *node) *object {
+	if raw.kind != kindObject {
+		s.fail(at, "is %s, it must be an object", describe(raw))
+	}
+	o := &object{place: at, state: s}
+	if raw.kind == kindObject {
+		o.members = raw.members
+	}
+	return o
+}
+
+// get returns a field; nil when it is absent or null, which is the same in every
+// field, and after an error.
+func (o *object) get(name string) *node {
+	if o.state.err != nil {
+		return nil
+	}
+	i, ok := find(o.members, name)
 	if !ok {
-		s.fail(path, "is %s, it must be an object", describe(raw))
+		return nil
 	}
-	return &object{path: path, fields: fields, state: s}
-}
-
-func (o *object) get(name string) (any, string, bool) {
-	raw, ok := o.fields[name]
-	if !ok || o.state.err != nil {
-		return nil, "", false
+	o.count++
+	if i < 64 {
+		o.read |= 1 << i
+	} else {
+		o.further = append(o.further, name)
 	}
-	o.read = append(o.read, name)
-	// JSON null is the same as absent, in every field.
-	return raw, joinPath(o.path, name), raw != nil
+	if o.members[i].kind == kindNull {
+		return nil
+	}
+	return &o.members[i].node
 }
 
 // done notes which fields nobody asked for.
 func (o *object) done() {
-	if o.state.err != nil || len(o.read) == len(o.fields) {
+	if o.state.err != nil || o.count == len(o.members) {
 		return
 	}
-	for name := range o.fields {
-		if !slices.Contains(o.read, name) {
-			o.state.unknown = append(o.state.unknown, joinPath(o.path, name))
+	for i := range o.members {
+		name := o.members[i].name
+		if i < 64 && o.read&(1<<i) == 0 || i >= 64 && !slices.Contains(o.further, name) {
+			at := o.field(name)
+			o.state.unknown = append(o.state.unknown, at.String())
 		}
 	}
 }
 
 func (o *object) text(name string) string {
-	raw, path, ok := o.get(name)
-	if !ok {
+	raw := o.get(name)
+	if raw == nil {
 		return ""
 	}
-	s, ok := raw.(string)
-	if !ok {
-		o.state.fail(path, "is %s, it must be a string", describe(raw))
+	if raw.kind != kindText {
+		o.state.fail(o.field(name), "is %s, it must be a string", describe(raw))
+		return ""
 	}
-	return s
+	return raw.text
 }
 
 func (o *object) boolean(name string) bool {
-	raw, path, ok := o.get(name)
-	if !ok {
+	raw := o.get(name)
+	if raw == nil {
 		return false
 	}
-	b, ok := raw.(bool)
-	if !ok {
-		o.state.fail(path, "is %s, it must be true or false", describe(raw))
+	if raw.kind != kindTrue && raw.kind != kindFalse {
+		o.state.fail(o.field(name), "is %s, it must be true or false", describe(raw))
 	}
-	return b
+	return raw.kind == kindTrue
 }
 
 func (o *object) integer(name string) *int64 {
-	raw, path, ok := o.get(name)
-	if !ok {
+	raw := o.get(name)
+	if raw == nil {
 		return nil
 	}
-	return integerAt(o.state, path, raw)
+	return integerAt(o.state, o.field(name), raw)
 }
 
-func integerAt(s *readState, path string, raw any) *int64 {
-	number, ok := raw.(json.Number)
-	if !ok {
-		s.fail(path, "is %s, it must be a whole number", describe(raw))
+func integerAt(s *readState, at place, raw *node) *int64 {
+	if raw.kind != kindNumber {
+		s.fail(at, "is %s, it must be a whole number", describe(raw))
 		return nil
 	}
-	n, err := strconv.ParseInt(number.String(), 10, 64)
+	n, err := strconv.ParseInt(raw.text, 10, 64)
 	if err != nil {
-		s.fail(path, "is %s, it must be a whole number", shorten(number.String()))
+		s.fail(at, "is %s, it must be a whole number", shorten(raw.text))
 		return nil
 	}
 	return &n
@@ -293,7 +215,7 @@ func (o *object) smallInteger(name string) *int {
 		return nil
 	}
 	if *n < -1<<31 || *n >= 1<<31 {
-		o.state.fail(joinPath(o.path, name), "is %d, which is out of range", *n)
+		o.state.fail(o.field(name), "is %d, which is out of range", *n)
 		return nil
 	}
 	small := int(*n)
@@ -301,18 +223,17 @@ func (o *object) smallInteger(name string) *int {
 }
 
 func (o *object) duration(name string) *Duration {
-	raw, path, ok := o.get(name)
-	if !ok {
+	raw := o.get(name)
+	if raw == nil {
 		return nil
 	}
-	s, ok := raw.(string)
-	if !ok {
-		o.state.fail(path, "is %s, a duration is a string with a unit, such as \"400ms\"", describe(raw))
+	if raw.kind != kindText {
+		o.state.fail(o.field(name), "is %s, a duration is a string with a unit, such as \"400ms\"", describe(raw))
 		return nil
 	}
-	d, err := ParseDuration(s)
+	d, err := ParseDuration(raw.text)
 	if err != nil {
-		o.state.fail(path, "%v", err)
+		o.state.fail(o.field(name), "%v", err)
 		return nil
 	}
 	return &d
@@ -320,39 +241,42 @@ func (o *object) duration(name string) *Duration {
 
 // readList reads every item of a list: nil when the field is absent, a list,
 // possibly empty, when it is there.
-func readList[T any](o *object, name string, read func(path string, raw any) T) []T {
-	raw, path, ok := o.get(name)
-	if !ok {
+func readList[T any](o *object, name string, read func(at place, raw *node) T) []T {
+	raw := o.get(name)
+	if raw == nil {
 		return nil
 	}
-	items, ok := raw.([]any)
-	if !ok {
-		o.state.fail(path, "is %s, it must be a list", describe(raw))
+	at := o.field(name)
+	if raw.kind != kindList {
+		o.state.fail(at, "is %s, it must be a list", describe(raw))
 		return nil
 	}
-	list := make([]T, 0, len(items))
-	for i, item := range items {
+	list := []T{}
+	for i := range raw.members {
+		item := read(at.item(i), &raw.members[i].node)
 		if o.state.err != nil {
 			return nil
 		}
-		list = append(list, read(path+"["+strconv.Itoa(i)+"]", item))
+		if i == 0 {
+			list = make([]T, 0, len(raw.members))
+		}
+		list = append(list, item)
 	}
 	return list
 }
 
 func (o *object) texts(name string) []string {
-	return readList(o, name, func(path string, raw any) string {
-		s, ok := raw.(string)
-		if !ok {
-			o.state.fail(path, "is %s, it must be a string", describe(raw))
+	return readList(o, name, func(at place, raw *node) string {
+		if raw.kind != kindText {
+			o.state.fail(at, "is %s, it must be a string", describe(raw))
 		}
-		return s
+		return raw.text
 	})
 }
 
 func (o *object) integers(name string) []int {
-	return readList(o, name, func(path string, raw any) int {
-		n := integerAt(o.state, path, raw)
+	return readList(o, name, func(at place, raw *node) int {
+		n := integerAt(o.state, at, raw)
 		if n == nil {
 			return 0
 		}
@@ -363,31 +287,26 @@ func (o *object) integers(name string) []int {
 
 // child reads a nested object; false when it is absent.
 func (o *object) child(name string) (*object, bool) {
-	raw, path, ok := o.get(name)
-	if !ok {
+	raw := o.get(name)
+	if raw == nil {
 		return nil, false
 	}
-	return o.state.object(path, raw), true
+	return o.state.object(o.field(name), raw), true
 }
 
-func describe(raw any) string {
-	switch v := raw.(type) {
-	case nil:
+func describe(raw *node) string {
+	switch raw.kind {
+	case kindNull:
 		return "null"
-	case string:
-		return "the string " + strconv.Quote(shorten(v))
-	case bool:
-		return strconv.FormatBool(v)
-	case json.Number:
-		return "the number " + shorten(v.String())
-	case []any:
+	case kindText:
+		return "the string " + strconv.Quote(shorten(raw.text))
+	case kindTrue, kindFalse:
+		return strconv.FormatBool(raw.kind == kindTrue)
+	case kindNumber:
+		return "the number " + shorten(raw.text)
+	case kindList:
 		return "a list"
 	default:
 		return "an object"
 	}
-}
-
-func sortedUnknown(unknown []string) []string {
-	slices.Sort(unknown)
-	return unknown
 }
