@@ -3,10 +3,8 @@ package source
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
@@ -99,7 +97,7 @@ func (f *files) Run(ctx context.Context, sink func(Update)) error {
 	defer r.hints.close()
 	for {
 		u := r.look()
-		if !r.told || !sameState(u, r.last) {
+		if !r.told || !u.Same(r.last) {
 			r.told, r.last = true, u
 			sink(u)
 		}
@@ -112,16 +110,28 @@ func (f *files) Run(ctx context.Context, sink func(Update)) error {
 // run is the state of one Run; one goroutine uses it.
 type run struct {
 	*files
-	hints *subscription
-	slots []*slot
-	told  bool
-	last  Update
+	hints  *subscription
+	places *Places
+	spots  []*spot
+	check  *Check
+	told   bool
+	last   Update
+}
+
+// spot is a place in the filesystem and the slot of what was found there.
+type spot struct {
+	place
+	slot *slot
+	// fixed says that the slot's document lies where nothing ever changes.
+	fixed bool
 }
 
 func (f *files) newRun() *run {
-	r := &run{files: f, hints: f.hub.subscribe()}
+	r := &run{files: f, hints: f.hub.subscribe(), places: &Places{name: f.path}, check: &Check{}}
 	for _, l := range f.layouts {
-		r.slots = append(r.slots, &slot{place: l.place, passTombstone: l.passTombstone, mounts: f.mounts})
+		s := &slot{origin: l.place.path(), passTombstone: l.passTombstone}
+		r.places.slots = append(r.places.slots, s)
+		r.spots = append(r.spots, &spot{place: l.place, slot: s})
 	}
 	return r
 }
@@ -129,48 +139,59 @@ func (f *files) newRun() *run {
 // look renews the watches, then reads all places: a change after the watch
 // makes an event, a change before it is read.
 func (r *run) look() Update {
-	u := Update{Delivery: DeliveryMount}
-	if err := r.hints.watch(r.dirs()); err != nil {
-		u.Delivery, u.Reason = DeliveryPoll, ReasonWatchUnavailable
+	watching := r.hints.watch(r.dirs())
+	for _, s := range r.spots {
+		s.look(r.mounts)
 	}
-	for _, s := range r.slots {
-		s.look()
+	u := r.places.Update()
+	u.Delivery, u.Check = DeliveryMount, r.check
+	if watching != nil {
+		u.Delivery = DeliveryPoll
 	}
-	inForce, faulty := resolve(r.slots)
-	if inForce != nil {
-		u.Document, u.Raw, u.Origin = inForce.doc, inForce.raw, inForce.place.path()
-		if inForce.fixed {
-			u.Delivery, u.Reason = DeliveryStatic, ReasonSubPathMount
-		}
+	fixed := r.fixed()
+	if fixed {
+		u.Delivery = DeliveryStatic
 	}
 	switch {
-	case faulty != nil:
-		u.Err, u.Reason = faulty.fault, faulty.reason(faulty.fault)
-	case inForce == nil:
-		u.Err, u.Reason = r.nothing(), ReasonNoDocument
+	case u.Err != nil:
+		return u
+	case fixed:
+		u.Reason = ReasonSubPathMount
+		return u
+	case watching != nil:
+		u.Reason = ReasonWatchUnavailable
 	}
+	r.check.Mark(r.clock.Now())
 	return u
 }
 
-// nothing is the error of a source without any document: the link that leads
-// nowhere if there is one, else that all places are empty.
-func (r *run) nothing() *Error {
-	for _, s := range r.slots {
-		if s.fault.Fault == FaultDanglingLink || len(r.slots) == 1 {
-			return s.fault
+// look reads the place again.
+func (s *spot) look(mounts func() ([]byte, error)) {
+	data, atomic, fault := s.read()
+	if fault != nil {
+		s.slot.fault = fault
+		return
+	}
+	if s.slot.found(data) {
+		s.fixed = !atomic && isFixedMount(mounts, s.place)
+	}
+}
+
+// fixed reports whether the document in force can never change.
+func (r *run) fixed() bool {
+	inForce := r.places.inForce()
+	for _, s := range r.spots {
+		if s.slot == inForce {
+			return s.fixed
 		}
 	}
-	paths := make([]string, 0, len(r.slots))
-	for _, s := range r.slots {
-		paths = append(paths, s.place.path())
-	}
-	return &Error{Path: r.path, Fault: FaultMissing, Err: fmt.Errorf("none of %s is there", strings.Join(paths, ", "))}
+	return false
 }
 
 func (r *run) dirs() []string {
-	dirs := make([]string, 0, len(r.slots))
-	for _, s := range r.slots {
-		dirs = append(dirs, s.place.dir)
+	dirs := make([]string, 0, len(r.spots))
+	for _, s := range r.spots {
+		dirs = append(dirs, s.dir)
 	}
 	return dirs
 }
@@ -215,20 +236,4 @@ func (r *run) settle(ctx context.Context) bool {
 // jittered returns d, give or take a fifth.
 func jittered(d time.Duration) time.Duration {
 	return d*4/5 + rand.N(d*2/5)
-}
-
-// sameState reports whether two updates tell the same.
-func sameState(a, b Update) bool {
-	return a.Document == b.Document && a.Reason == b.Reason && a.Delivery == b.Delivery &&
-		a.Origin == b.Origin && sameFault(a.Err, b.Err)
-}
-
-// sameFault compares what was found. The same refusal of other content is news.
-func sameFault(a, b error) bool {
-	x, _ := a.(*Error)
-	y, _ := b.(*Error)
-	if x == nil || y == nil {
-		return x == y
-	}
-	return x.content == y.content && x.Error() == y.Error()
 }

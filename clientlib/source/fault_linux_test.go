@@ -147,7 +147,7 @@ func TestFaultKeepsLastGoodAndSaysWhy(t *testing.T) {
 				at := filepath.Join(root, dir)
 				synctest.Test(t, func(t *testing.T) {
 					newVolume(t, at).policy(docFor(t, "checkout"))
-					r := start(t, unprivileged{Dir(root, withHub(newHub(openFake(newFakeWatcher()))), WithClock(timeless{clock.System()}))})
+					r := start(t, unprivileged{Dir(root, withHub(newHub(openFake(newFakeWatcher()))), WithClock(&backwards{Clock: clock.System()}))})
 					advance(time.Second)
 					r.wantClient("checkout")
 					good := r.last()

@@ -1,7 +1,6 @@
 package source
 
 import (
-	"crypto/sha256"
 	"errors"
 	"io"
 	"io/fs"
@@ -125,25 +124,4 @@ func (p place) dangling() bool {
 		}
 	}
 	return false
-}
-
-// contentFault classes an error of document.Parse.
-func (p place) contentFault(err error, content [sha256.Size]byte) *Error {
-	fault := FaultInvalid
-	for _, known := range []struct {
-		err   error
-		fault Fault
-	}{
-		{document.ErrEmpty, FaultEmpty},
-		{document.ErrTooLarge, FaultTooLarge},
-		{document.ErrTruncated, FaultTruncated},
-		{document.ErrSyntax, FaultSyntax},
-		{document.ErrSchema, FaultSchema},
-		{document.ErrRevision, FaultDigest},
-	} {
-		if errors.Is(err, known.err) {
-			fault = known.fault
-		}
-	}
-	return &Error{Path: p.path(), Fault: fault, Err: err, content: content}
 }

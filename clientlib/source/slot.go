@@ -2,48 +2,64 @@ package source
 
 import (
 	"crypto/sha256"
+	"errors"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 )
 
-// slot is a place and what became of it over time. Each slot keeps its own last
-// good document.
+// slot is what became of one place over time, whatever the place is. Each slot
+// keeps its own last good document.
 type slot struct {
-	place place
+	// origin names the place, such as the path of its file.
+	origin string
 	// passTombstone says that a tombstone here leaves the say to the next slot.
 	passTombstone bool
-	mounts        func() ([]byte, error)
 
 	doc    *document.Document // last good; nil if there never was one
 	raw    []byte             // the text of doc
 	digest [sha256.Size]byte  // of raw; set only once raw was parsed
-	fixed  bool               // doc lies where nothing ever changes
 
 	fault *Error // what is wrong now, nil if nothing is
 }
 
-// look reads the place again. The same bytes are parsed once only, good or bad.
-func (s *slot) look() {
-	data, atomic, fault := s.place.read()
-	if fault != nil {
-		s.fault = fault
-		return
-	}
+// found takes the content of the place as it is now. The same bytes are parsed
+// once only, good or bad. It reports whether they became the document.
+func (s *slot) found(data []byte) bool {
 	digest := sha256.Sum256(data)
 	switch {
 	case s.doc != nil && digest == s.digest:
 		s.fault = nil
-		return
+		return false
 	case s.fault != nil && digest == s.fault.content:
-		return
+		return false
 	}
 	doc, err := document.Parse(data)
 	if err != nil {
-		s.fault = s.place.contentFault(err, digest)
-		return
+		s.fault = &Error{Path: s.origin, Fault: contentFault(err), Err: err, content: digest}
+		return false
 	}
 	s.doc, s.raw, s.digest, s.fault = doc, data, digest, nil
-	s.fixed = !atomic && isFixedMount(s.mounts, s.place)
+	return true
+}
+
+// contentFault classes an error of document.Parse.
+func contentFault(err error) Fault {
+	for _, known := range []struct {
+		err   error
+		fault Fault
+	}{
+		{document.ErrEmpty, FaultEmpty},
+		{document.ErrTooLarge, FaultTooLarge},
+		{document.ErrTruncated, FaultTruncated},
+		{document.ErrSyntax, FaultSyntax},
+		{document.ErrSchema, FaultSchema},
+		{document.ErrRevision, FaultDigest},
+	} {
+		if errors.Is(err, known.err) {
+			return known.fault
+		}
+	}
+	return FaultInvalid
 }
 
 // absent reports whether there is nothing in the place, as opposed to something
@@ -62,9 +78,9 @@ func (s *slot) trouble() *Error {
 	return s.fault
 }
 
-// reason sums up a fault of this slot.
-func (s *slot) reason(fault *Error) Reason {
-	switch fault.Fault {
+// reason sums up the fault of this slot.
+func (s *slot) reason() Reason {
+	switch s.fault.Fault {
 	case FaultMissing, FaultDanglingLink:
 		if s.doc == nil {
 			return ReasonNoDocument
@@ -72,6 +88,10 @@ func (s *slot) reason(fault *Error) Reason {
 		return ReasonSourceGone
 	case FaultSymlinkLoop, FaultPermission, FaultNotRegular, FaultIO:
 		return ReasonUnreadable
+	case FaultUnreachable:
+		return ReasonUnreachable
+	case FaultForbidden:
+		return ReasonForbidden
 	}
 	if s.doc == nil {
 		return ReasonInvalidInitial
@@ -81,8 +101,8 @@ func (s *slot) reason(fault *Error) Reason {
 
 // resolve picks the slot in force: the first that has a document, where a
 // tombstone may leave the say to the slots after it. Nil when there is no
-// document at all. The fault is the first one among the slots that were asked,
-// with the slot it belongs to.
+// document at all. The faulty one is the first with trouble among the slots
+// that were asked.
 func resolve(slots []*slot) (inForce, faulty *slot) {
 	for _, s := range slots {
 		if faulty == nil && s.trouble() != nil {

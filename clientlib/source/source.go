@@ -1,6 +1,7 @@
 // Package source brings documents to a client: from a mounted ConfigMap or
-// another directory ([Dir]), from one file ([File]), or from the program
-// itself ([Static]).
+// another directory ([Dir]), from one file ([File]), from the program itself
+// ([Static]), or from several of them in order of preference ([Prefer]). The
+// module kubesource adds the Kubernetes API.
 //
 // A source owns the rule that a bad document never displaces a good one. It
 // reports a whole state at each change, an [Update]: the newest valid document
@@ -12,6 +13,8 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"sync/atomic"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 )
@@ -20,10 +23,11 @@ import (
 //
 // Run looks for a document, calls sink with what it found, and from then on
 // again at each change of state, until ctx ends; then it returns nil, and every
-// goroutine and file descriptor it had is gone. The first call comes at once,
-// also when there is no document. Sink is called from one goroutine and should
-// not block. An error means that the source was set up wrongly and delivers
-// nothing.
+// goroutine and file descriptor it had is gone. The first call comes once the
+// source has looked, also when there is no document: at once, or after a few
+// seconds where others have to be asked. Sink is called from one goroutine and
+// should not block. An error means that the source was set up wrongly and
+// delivers nothing.
 //
 // A Source may be run several times, also at once; the runs share nothing but
 // the process's file watcher.
@@ -40,24 +44,67 @@ type Update struct {
 	// Raw is the text that Document was read from, nil for Static. Read only.
 	Raw []byte
 	// Err says what is wrong now; nil when Document is what the source has.
-	// From Dir and File it is a *[Error].
+	// From Dir, File and kubesource it is a *[Error].
 	Err error
 	// Reason sums Err up. It is empty when all is well, and can be set with a
 	// nil Err: then it is a warning, see the constants.
 	Reason Reason
+	// Detail says in words what a warning is about; empty where Reason says it.
+	Detail string
 	// Delivery says how changes reach the source at present.
 	Delivery Delivery
 	// Origin is where Document came from, such as the path of the file; empty
 	// without a document.
 	Origin string
+	// Check says when the source last made sure that this is the newest state
+	// there is. It goes on being renewed without another Update, and is no part
+	// of what [Update.Same] compares. Nil for Static.
+	Check *Check
 }
 
 // Message says in one sentence what Reason is about; empty when all is well.
 func (u Update) Message() string {
-	if u.Err != nil {
+	switch {
+	case u.Err != nil:
 		return u.Err.Error()
+	case u.Detail != "":
+		return u.Detail
+	default:
+		return u.Reason.warning()
 	}
-	return u.Reason.warning()
+}
+
+// Same reports whether two updates tell the same. The same refusal of other
+// content is news.
+func (u Update) Same(v Update) bool {
+	return u.Document == v.Document && u.Reason == v.Reason && u.Detail == v.Detail &&
+		u.Delivery == v.Delivery && u.Origin == v.Origin && sameFault(u.Err, v.Err)
+}
+
+func sameFault(a, b error) bool {
+	var x, y *Error
+	if !errors.As(a, &x) || !errors.As(b, &y) {
+		return (a == nil) == (b == nil) && (a == nil || a.Error() == b.Error())
+	}
+	return x.content == y.content && a.Error() == b.Error()
+}
+
+// Check is the time at which a source last made sure that what it has is the
+// newest there is. The zero value says never. It is safe for concurrent use.
+type Check struct{ last atomic.Pointer[time.Time] }
+
+// Mark says that it was made sure at a time of the source's clock.
+func (c *Check) Mark(at time.Time) { c.last.Store(&at) }
+
+// Last returns the latest mark; zero for never, and for a nil Check.
+func (c *Check) Last() time.Time {
+	if c == nil {
+		return time.Time{}
+	}
+	if at := c.last.Load(); at != nil {
+		return *at
+	}
+	return time.Time{}
 }
 
 // Reason sums up what a source's state means for its client, in the spelling of
@@ -82,6 +129,19 @@ const (
 	// ReasonUnreadable: the operating system refuses to read the document;
 	// the last good one, if there was any, stays in force.
 	ReasonUnreadable Reason = "Unreadable"
+	// ReasonUnreachable: who has the document does not answer; the last good
+	// one, if there was any, stays in force. From Prefer it may be a warning:
+	// another source stands in.
+	ReasonUnreachable Reason = "Unreachable"
+	// ReasonForbidden: who has the document refuses it to this process. The
+	// rest is as with ReasonUnreachable.
+	ReasonForbidden Reason = "Forbidden"
+	// ReasonSetUp: a source of several is set up wrongly and delivers nothing.
+	// The rest is as with ReasonUnreachable.
+	ReasonSetUp Reason = "SetUp"
+	// ReasonCached: no source has a document, so the last good one of an
+	// earlier process is in force, see clientlib.WithCache.
+	ReasonCached Reason = "Cached"
 
 	// ReasonSubPathMount is a warning: the file is mounted with subPath, which
 	// Kubernetes never updates.
@@ -137,6 +197,10 @@ const (
 	FaultNotRegular Fault = "NotRegular"
 	// FaultIO: reading failed for another reason, such as too many open files.
 	FaultIO Fault = "ReadFailed"
+	// FaultUnreachable: who has the document does not answer, or not as it should.
+	FaultUnreachable Fault = "Unreachable"
+	// FaultForbidden: who has the document refuses it to this process.
+	FaultForbidden Fault = "Forbidden"
 	// FaultEmpty: the file has no content.
 	FaultEmpty Fault = "Empty"
 	// FaultTooLarge: the file is larger than document.MaxBytes.
@@ -153,9 +217,10 @@ const (
 	FaultInvalid Fault = "Invalid"
 )
 
-// Error is a fault of a document in a file.
+// Error is a fault of a document or of its place.
 type Error struct {
-	// Path of the file as configured, such as "/etc/timeouts/client/policy.json".
+	// Path of the file as configured, such as "/etc/timeouts/client/policy.json",
+	// or another place, such as "ConfigMap shop/timeouts".
 	Path string
 	// Fault is what is wrong.
 	Fault Fault
@@ -167,7 +232,7 @@ type Error struct {
 	content [sha256.Size]byte
 }
 
-// Error names the file and the fault.
+// Error names the place and the fault.
 func (e *Error) Error() string {
 	return e.Path + ": " + string(e.Fault) + ": " + e.Err.Error()
 }

@@ -1,0 +1,282 @@
+package source
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+)
+
+// told is a source that says what the test tells it to.
+type told struct {
+	updates chan Update
+	failure chan error
+	check   *Check
+}
+
+func newTold() *told {
+	return &told{make(chan Update, 1), make(chan error, 1), &Check{}}
+}
+
+func (s *told) Run(ctx context.Context, sink func(Update)) error {
+	for {
+		select {
+		case u := <-s.updates:
+			sink(u)
+		case err := <-s.failure:
+			return err
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// pair is a watch that is preferred to a mount.
+type pair struct {
+	t            *testing.T
+	watch, mount *told
+	*running
+}
+
+func withPair(t *testing.T, test func(p *pair)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pair{t: t, watch: newTold(), mount: newTold()}
+		p.running = start(t, Prefer(p.watch, p.mount))
+		test(p)
+	})
+}
+
+// has makes a source well and have the document of a client.
+func (p *pair) has(s *told, client string) {
+	p.t.Helper()
+	s.check.Mark(time.Now())
+	p.says(s, Update{Document: parsed(p.t, docFor(p.t, client))})
+}
+
+// loses makes a source keep a document and say why it can be no newer one.
+func (p *pair) loses(s *told, client string, reason Reason) {
+	p.t.Helper()
+	u := Update{Err: errors.New("it is " + string(reason)), Reason: reason}
+	if client != "" {
+		u.Document = parsed(p.t, docFor(p.t, client))
+	}
+	p.says(s, u)
+}
+
+func (p *pair) says(s *told, u Update) {
+	u.Delivery, u.Origin, u.Check = DeliveryMount, "the mount", s.check
+	if s == p.watch {
+		u.Delivery, u.Origin = DeliveryWatch, "the API"
+	}
+	s.updates <- u
+	advance(time.Second)
+}
+
+// want checks what is in force and what is said about it.
+func (p *pair) want(client string, reason Reason, delivery Delivery, origin string, stale bool) {
+	p.t.Helper()
+	u := p.last()
+	if u.Document == nil || u.Document.Client != client || u.Reason != reason || u.Delivery != delivery || u.Origin != origin || (u.Err != nil) != stale {
+		p.t.Errorf("want %q, reason %q, delivery %s from %s, stale %t; got %s", client, reason, delivery, origin, stale, describeUpdate(u))
+	}
+}
+
+func parsed(t testing.TB, data []byte) *document.Document {
+	t.Helper()
+	doc, err := document.Parse(data)
+	must(t, err)
+	return doc
+}
+
+func TestThePreferredSourceHasTheSay(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "old")
+		p.want("old", ReasonNone, DeliveryMount, "the mount", false)
+		p.has(p.watch, "new")
+		p.want("new", ReasonNone, DeliveryWatch, "the API", false)
+		p.has(p.mount, "older")
+		p.want("new", ReasonNone, DeliveryWatch, "the API", false)
+		p.wantUpdates(2)
+	})
+}
+
+func TestNothingIsSaidBeforeThereIsADocumentOrAllHaveSpoken(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.loses(p.mount, "", ReasonNoDocument)
+		p.wantUpdates(0)
+		p.loses(p.watch, "", ReasonUnreachable)
+		p.wantUpdates(1)
+		u := p.last()
+		if u.Document != nil || u.Reason != ReasonUnreachable || u.Delivery != DeliveryMount {
+			t.Errorf("without a document: %s", describeUpdate(u))
+		}
+		p.has(p.mount, "a")
+		p.want("a", ReasonUnreachable, DeliveryMount, "the mount", false)
+	})
+}
+
+func TestALostSourceHandsOverTheSameRevision(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		p.has(p.watch, "a")
+		p.loses(p.watch, "a", ReasonForbidden)
+		p.want("a", ReasonForbidden, DeliveryMount, "the mount", false)
+		if m := p.last().Message(); !strings.Contains(m, "it is Forbidden") || !strings.Contains(m, "the mount") {
+			t.Errorf("the message %q names neither cause nor stand-in", m)
+		}
+		p.has(p.mount, "b")
+		p.want("b", ReasonForbidden, DeliveryMount, "the mount", false)
+		p.has(p.watch, "c")
+		p.want("c", ReasonNone, DeliveryWatch, "the API", false)
+	})
+}
+
+// The mount has an older revision at the time when the watch is lost. It stays
+// out, however long that takes.
+func TestAnOlderDocumentDoesNotTakeOver(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		p.has(p.watch, "b")
+		p.loses(p.watch, "b", ReasonUnreachable)
+		p.want("b", ReasonUnreachable, DeliveryMount, "the API", true)
+		advance(24 * time.Hour)
+		p.want("b", ReasonUnreachable, DeliveryMount, "the API", true)
+		p.wantUpdates(3)
+		// It has caught up.
+		p.has(p.mount, "b")
+		p.want("b", ReasonUnreachable, DeliveryMount, "the mount", false)
+	})
+}
+
+// What the watch never had can only be newer.
+func TestADocumentThatNeverWasInForceTakesOverAtOnce(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		p.has(p.watch, "b")
+		p.loses(p.watch, "b", ReasonUnreachable)
+		p.has(p.mount, "c")
+		p.want("c", ReasonUnreachable, DeliveryMount, "the mount", false)
+	})
+}
+
+// After the watch is lost the mount changes to what the watch had before its
+// last document: either the mount lags, or somebody rolled back.
+func TestADocumentThatWasJustReplacedHasToStandFirst(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		p.has(p.watch, "a")
+		p.has(p.watch, "b")
+		p.has(p.watch, "c")
+		p.loses(p.watch, "c", ReasonForbidden)
+		p.has(p.mount, "b") // on its way to c
+		p.want("c", ReasonForbidden, DeliveryMount, "the API", true)
+		advance(mountLag / 2)
+		p.has(p.mount, "c")
+		p.want("c", ReasonForbidden, DeliveryMount, "the mount", false)
+	})
+	withPair(t, func(p *pair) {
+		p.has(p.watch, "b")
+		p.has(p.watch, "c")
+		p.loses(p.watch, "c", ReasonForbidden)
+		p.has(p.mount, "b")
+		p.want("c", ReasonForbidden, DeliveryMount, "the API", true)
+		advance(mountLag)
+		p.want("b", ReasonForbidden, DeliveryMount, "the mount", false)
+	})
+	withPair(t, func(p *pair) {
+		p.has(p.watch, "b")
+		p.has(p.watch, "c")
+		advance(mountLag)
+		p.loses(p.watch, "c", ReasonForbidden)
+		p.has(p.mount, "b") // no mount lags that far behind
+		p.want("b", ReasonForbidden, DeliveryMount, "the mount", false)
+	})
+}
+
+// The change came while the watch had stalled and nobody knew.
+func TestWhatChangedAfterTheLastCheckIsNewer(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.watch, "a")
+		p.has(p.mount, "a")
+		advance(time.Minute)
+		p.has(p.mount, "b")
+		p.want("a", ReasonNone, DeliveryWatch, "the API", false)
+		p.loses(p.watch, "a", ReasonUnreachable)
+		p.want("b", ReasonUnreachable, DeliveryMount, "the mount", false)
+	})
+}
+
+// A source that refuses its newest document knows that there is nothing newer
+// that could be used; the mount will come to the same.
+func TestABadDocumentIsNoLossOfTheSource(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		p.has(p.watch, "a")
+		p.loses(p.watch, "a", ReasonInvalidUpdate)
+		p.want("a", ReasonInvalidUpdate, DeliveryWatch, "the API", true)
+	})
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		p.loses(p.watch, "", ReasonInvalidInitial)
+		p.want("a", ReasonInvalidUpdate, DeliveryMount, "the mount", true)
+	})
+}
+
+func TestWhenAllAreLostTheDocumentStays(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		p.has(p.watch, "b")
+		p.loses(p.mount, "a", ReasonSourceGone)
+		p.want("b", ReasonNone, DeliveryWatch, "the API", false)
+		p.loses(p.watch, "b", ReasonUnreachable)
+		p.want("b", ReasonUnreachable, DeliveryWatch, "the API", true)
+	})
+	withPair(t, func(p *pair) {
+		p.loses(p.mount, "a", ReasonSourceGone)
+		p.want("a", ReasonSourceGone, DeliveryMount, "the mount", true)
+	})
+}
+
+func TestASourceSetUpWronglyIsStoodInFor(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.watch.failure <- errors.New("not in a cluster")
+		p.has(p.mount, "a")
+		p.want("a", ReasonSetUp, DeliveryMount, "the mount", false)
+		if m := p.last().Message(); !strings.Contains(m, "not in a cluster") {
+			t.Errorf("the message %q has no cause", m)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		a, b := newTold(), newTold()
+		a.failure <- errors.New("first mistake")
+		b.failure <- errors.New("second mistake")
+		err := Prefer(a, b).Run(t.Context(), func(u Update) {})
+		if err == nil || !strings.Contains(err.Error(), "first mistake") || !strings.Contains(err.Error(), "second mistake") {
+			t.Errorf("Run returned %v", err)
+		}
+	})
+	for _, s := range []Source{Prefer(), Prefer(newTold(), nil)} {
+		if err := s.Run(t.Context(), func(Update) {}); err == nil {
+			t.Error("Run took no or a nil source")
+		}
+	}
+}
+
+// What is remembered of replaced revisions is bounded by time and number.
+func TestReplacedRevisionsAreForgotten(t *testing.T) {
+	for _, pace := range []time.Duration{time.Millisecond, 10 * time.Second} {
+		c, now := newChoice(1), time.Now()
+		for i := range 1000 {
+			now = now.Add(pace)
+			c.put(Update{Document: &document.Document{Revision: time.Duration(i).String()}}, now)
+		}
+		if n := len(c.replaced); n == 0 || n > maxReplaced || n > int(mountLag/pace) {
+			t.Errorf("one each %s: %d revisions are remembered", pace, n)
+		}
+	}
+}
