@@ -44,10 +44,30 @@ type route struct {
 // may be in any letter case and end with a dot; port 0 means unknown. It does
 // not allocate for a name in lower case.
 func (s *Snapshot) Lookup(name string, port uint16, call document.Call) *Policy {
-	u := s.find(document.NormalizeHostname(name), port)
-	if u == nil {
+	h, ok := s.Host(name, port)
+	if !ok {
 		return nil
 	}
+	return h.Policy(call)
+}
+
+// Host finds who answers for a host, as Lookup does; false when no pattern names
+// it.
+func (s *Snapshot) Host(name string, port uint16) (Host, bool) {
+	u := s.find(document.NormalizeHostname(name), port)
+	return Host{u}, u != nil
+}
+
+// Host is the upstream of a host. What a call has to say of itself is asked for
+// only where it matters.
+type Host struct{ upstream *upstream }
+
+// Routed reports whether Policy looks at the call.
+func (h Host) Routed() bool { return len(h.upstream.routes) > 0 }
+
+// Policy finds the policy of a call to the host.
+func (h Host) Policy(call document.Call) *Policy {
+	u := h.upstream
 	for i := range u.routes {
 		if u.routes[i].match.Matches(call) {
 			return u.routes[i].policy

@@ -20,10 +20,12 @@ type attempt struct {
 	engine.Scope
 
 	flight *flight
-	parent context.Context
 	began  time.Time
 	phases *phaseWatch
 	stamp  [1]string
+	// request is the copy that is sent. It is part of the attempt, so that it
+	// costs no allocation of its own.
+	request http.Request
 
 	// Of the final response:
 	inner   io.ReadCloser
@@ -106,7 +108,8 @@ func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, 
 		info := engine.AttemptInfo{Method: req.Method, URL: req.URL}
 		ctx = a.flight.TraceAttempt(ctx, info, headerCarrier(header))
 	}
-	out := req.WithContext(ctx)
+	a.request = *req.WithContext(ctx)
+	out := &a.request
 	out.Header = header
 	if err := body.attach(out); err != nil {
 		return nil, err
@@ -132,9 +135,9 @@ func (a *attempt) failed(err error) result {
 		none.Kind = limit.Kind()
 		return result{err: engine.CauseOf(err), outcome: none, attribution: a.Attribution(limit)}
 	}
-	if a.parent.Err() != nil {
-		out, attribution := engine.CallerEnded(a.parent)
-		return result{err: context.Cause(a.parent), outcome: out, attribution: attribution}
+	if a.Context.Err() != nil {
+		out, attribution := engine.CallerEnded(a.Context)
+		return result{err: context.Cause(a.Context), outcome: out, attribution: attribution}
 	}
 	if attribution, over := a.Over(a.flight.Now()); over {
 		// The peer gave up at the instant at which our timer was about to.

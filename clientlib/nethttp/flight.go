@@ -47,8 +47,10 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 		}
 		a := f.open(req.Context())
 		res := a.send(req, &body)
-		res.outcome.Repeatable = f.repeatable(req)
-		res.outcome.Replayable = body.replayable()
+		if !res.outcome.OK {
+			res.outcome.Repeatable = f.repeatable(req)
+			res.outcome.Replayable = body.replayable()
+		}
 		decision := f.Decide(res.outcome)
 		if !decision.Retry {
 			return f.conclude(a, req, res, decision)
@@ -61,13 +63,13 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 	}
 }
 
-// lapse ends the call where too little of it is left for another request.
+// lapse ends the call where too little of it is left for another request. The
+// first one has just passed that test, in Begin.
 func (f *flight) lapse(body *requestBody) error {
-	now := f.Start()
-	if f.Attempts() > 0 {
-		now = f.Now()
+	if f.Attempts() == 0 {
+		return nil
 	}
-	attribution, lapsed := f.Lapsed(now)
+	attribution, lapsed := f.Lapsed(f.Now())
 	if !lapsed {
 		return nil
 	}
@@ -86,7 +88,7 @@ func (f *flight) open(ctx context.Context) *attempt {
 		a = new(attempt)
 	}
 	f.firstUsed = true
-	a.flight, a.parent = f, ctx
+	a.flight = f
 	_, a.began = f.BeginAttempt()
 	a.Open(ctx, &f.Call, a.began)
 	return a
@@ -108,7 +110,7 @@ func (f *flight) conclude(a *attempt, req *http.Request, res result, d engine.De
 	resp := res.response
 	if resp == nil {
 		a.Finish()
-		f.Settle(res.outcome, res.attribution, d)
+		f.Conclude(res.outcome, res.attribution, d)
 		return nil, f.Failure(res.outcome, res.attribution, d, res.err)
 	}
 	resp.Request = req
@@ -118,7 +120,7 @@ func (f *flight) conclude(a *attempt, req *http.Request, res result, d engine.De
 		}
 		a.ticket = f.hop.await(f, res.outcome, d)
 	} else {
-		f.Settle(res.outcome, res.attribution, d)
+		f.Conclude(res.outcome, res.attribution, d)
 	}
 	a.deliver(resp)
 	return resp, nil

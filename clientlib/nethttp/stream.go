@@ -16,7 +16,11 @@ func isStream(req *http.Request, resp *http.Response) bool {
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		return req.Header.Get("Upgrade") != ""
 	}
-	mediaType, _, _ := strings.Cut(resp.Header.Get("Content-Type"), ";")
+	var contentType string
+	if values := resp.Header["Content-Type"]; len(values) > 0 {
+		contentType = values[0]
+	}
+	mediaType, _, _ := strings.Cut(contentType, ";")
 	return strings.EqualFold(strings.TrimSpace(mediaType), "text/event-stream")
 }
 

@@ -114,7 +114,15 @@ func lookup(s *engine.Snapshot, req *http.Request) *engine.Policy {
 			port = 443
 		}
 	}
-	return s.Lookup(name, port, document.Call{Method: req.Method, Path: req.URL.EscapedPath()})
+	host, ok := s.Host(name, port)
+	if !ok {
+		return nil
+	}
+	call := document.Call{Method: req.Method}
+	if host.Routed() {
+		call.Path = req.URL.EscapedPath()
+	}
+	return host.Policy(call)
 }
 
 func closeBody(req *http.Request) {
