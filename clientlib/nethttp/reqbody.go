@@ -61,15 +61,38 @@ func (b *requestBody) attach(out *http.Request) error {
 	case b.capture != nil:
 		out.Body = b.capture.view()
 		out.GetBody = b.capture.getBody
-	case first || b.empty():
+	case b.empty():
+	case first:
+		out.Body = b.named(out.Body)
 	default:
 		body, err := b.req.GetBody()
 		if err != nil {
 			return &bodyError{fmt.Errorf("GetBody: %w", err)}
 		}
-		out.Body = body
+		out.Body = b.named(body)
 	}
 	return nil
+}
+
+// named makes the errors of a body say that they are its own: net/http hands them
+// on as they are, and an io.ErrUnexpectedEOF of an upload that is passed on would
+// count against the peer. What http.NewRequest gives a GetBody is in memory, and
+// known by its WriteTo; it never fails.
+func (b *requestBody) named(body io.ReadCloser) io.ReadCloser {
+	if _, memory := body.(io.WriterTo); memory && b.req.GetBody != nil {
+		return body
+	}
+	return &namedBody{body}
+}
+
+type namedBody struct{ io.ReadCloser }
+
+func (b *namedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF {
+		err = &bodyError{err}
+	}
+	return n, err
 }
 
 // guard makes the end of ctx unblock the request body of an attempt, and returns
