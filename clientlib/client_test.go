@@ -132,6 +132,7 @@ func TestADocumentThatIsThereIsInForceWhenNewReturns(t *testing.T) {
 	})
 }
 
+// Case R30.
 func TestWithoutADocumentAClientStartsAndSaysSo(t *testing.T) {
 	none := source.Update{Err: errors.New("nothing there"), Reason: source.ReasonNoDocument, Delivery: source.DeliveryMount}
 	withClient(t, none, func(t *testing.T, f *fixture) {
@@ -152,6 +153,7 @@ func TestWithoutADocumentAClientStartsAndSaysSo(t *testing.T) {
 	}, clientlib.WithFallback(policy(t, 1, twoSeconds)))
 }
 
+// Case R25.
 func TestABadDocumentNeverDisplacesAGoodOne(t *testing.T) {
 	good := policy(t, 1, oneSecond)
 	withClient(t, source.Update{Document: good}, func(t *testing.T, f *fixture) {
@@ -239,6 +241,7 @@ func TestAnAdapterThatComesLaterIsHeldToTheDocumentToo(t *testing.T) {
 	})
 }
 
+// Case R30.
 func TestARequiredPolicyIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := make(feed, 1)

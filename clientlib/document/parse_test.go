@@ -131,6 +131,7 @@ func TestParseKnowsEveryFieldOfTheTypes(t *testing.T) {
 	}
 }
 
+// Case A09.
 func TestAbsentNullAndEmptyAreWhatTheySay(t *testing.T) {
 	read := func(retry string) *Retry {
 		doc, err := Parse([]byte(`{"schema":1,"upstreams":[{"name":"a","hosts":["a"],"timeouts":{"total":null,"attempt":"0s"},"retry":` + retry + `}]}`))
@@ -156,6 +157,7 @@ func TestAbsentNullAndEmptyAreWhatTheySay(t *testing.T) {
 	}
 }
 
+// Case A26.
 func TestUnknownFieldsAreListedNotRefused(t *testing.T) {
 	doc, err := Parse([]byte(`{"schema":1,"future":{"deep":[1]},"upstreams":[{"name":"a","hosts":["a"],"timeouts":{"total":"1s","hedge":"2s"},
 		"routes":[{"name":"r","match":{"header":"x","grpc":{"service":"s","stream":true}},"retry":{"backoff":{"curve":1},"budget":{"x":1},"retryAfter":{"y":1}},"deadline":{"z":1},"circuitBreaker":{"w":1}}]}],
@@ -182,6 +184,8 @@ func in(rules string) string {
 func route(fields string) string { return in(`"routes":[{"name":"r",` + fields + `}]`) }
 
 // Every refusal names the exact field.
+//
+// Cases A06, A32, T14.
 func TestRefusalsNameTheField(t *testing.T) {
 	long := strings.Repeat("x", 254)
 	for _, tc := range []struct {

@@ -282,6 +282,7 @@ func wantTimes(t *testing.T, calls []call, start time.Time, want []time.Duration
 	}
 }
 
+// Case O21.
 func TestBackoff(t *testing.T) {
 	refuse := func(status int, header http.Header) func(call) (int, http.Header, error) {
 		return func(call) (int, http.Header, error) { return status, header, nil }
@@ -329,6 +330,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
+// Case R28.
 func TestRotatedTokenIsUsedAtTheNextAttempt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &fakeServer{answer: func(c call) (int, http.Header, error) {
@@ -491,6 +493,8 @@ func TestNilReporterDoesNothing(t *testing.T) {
 
 // An API server that throttles and is then away for minutes must not be beaten
 // by the pods of a large cluster, and must not see them come back in step.
+//
+// Case O27.
 func TestOutageWithAThousandClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		start := time.Now()

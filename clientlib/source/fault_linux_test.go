@@ -139,6 +139,8 @@ func heal(t *testing.T, dir, client string) {
 
 // Whatever happens to a document that is in force, it stays in force, the
 // reason is told once, and the next good one is applied.
+//
+// Cases R09, R14, R18.
 func TestFaultKeepsLastGoodAndSaysWhy(t *testing.T) {
 	for _, f := range append(contentFaults(t), placeFaults(t)...) {
 		for layout, dir := range map[string]string{"client": "client", "plain": "."} {
@@ -178,6 +180,8 @@ func TestFaultKeepsLastGoodAndSaysWhy(t *testing.T) {
 
 // A fault at the start does not stop the source from finding a good document
 // later.
+//
+// Cases R08, R14.
 func TestFaultAtTheStartIsToldAndHeals(t *testing.T) {
 	for _, f := range append(contentFaults(t), placeFaults(t)...) {
 		t.Run(f.name, func(t *testing.T) {
@@ -224,6 +228,7 @@ func TestEarlierContentClearsTheError(t *testing.T) {
 	})
 }
 
+// Case R25.
 func TestEachBadContentIsToldOnce(t *testing.T) {
 	root := tempDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -246,6 +251,8 @@ func TestEachBadContentIsToldOnce(t *testing.T) {
 
 // A generation can go down, when a policy is deleted and made anew or rolled
 // back, and so can the times of files: only the revision counts.
+//
+// Case R32.
 func TestDocumentIsAppliedWhateverItsGenerationAndAge(t *testing.T) {
 	root := tempDir(t)
 	synctest.Test(t, func(t *testing.T) {

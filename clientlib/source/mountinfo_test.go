@@ -50,6 +50,7 @@ func TestMountOf(t *testing.T) {
 	}
 }
 
+// Case R16.
 func TestSubPathMountIsToldAsStatic(t *testing.T) {
 	root := tempDir(t)
 	path := filepath.Join(root, DocumentKey)

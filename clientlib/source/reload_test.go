@@ -171,6 +171,8 @@ func TestTombstoneTakesThePolicyAway(t *testing.T) {
 
 // One update of a volume makes six or seven events; the burst is one look and
 // one update, whatever the events are called and about.
+//
+// Case R15.
 func TestBurstOfEventsIsOneUpdate(t *testing.T) {
 	ops := []fsnotify.Op{fsnotify.Create, fsnotify.Write, fsnotify.Remove, fsnotify.Rename, fsnotify.Chmod, 0}
 	names := []string{"..2026_01_02_03_04_05.1", "..data_tmp", dataLink, DocumentKey, "unrelated", ""}
@@ -199,6 +201,7 @@ func TestBurstOfEventsIsOneUpdate(t *testing.T) {
 	})
 }
 
+// Case R03.
 func TestEveryEventAloneIsAHint(t *testing.T) {
 	for _, op := range []fsnotify.Op{fsnotify.Create, fsnotify.Write, fsnotify.Remove, fsnotify.Rename, fsnotify.Chmod} {
 		t.Run(op.String(), func(t *testing.T) {
@@ -251,6 +254,8 @@ func TestEventsWithoutEndDoNotPutTheLookOff(t *testing.T) {
 }
 
 // A file that is rewritten in place is empty for a moment.
+//
+// Case R11.
 func TestFileRewrittenInPlaceIsReadWhenItIsComplete(t *testing.T) {
 	root := tempDir(t)
 	path := filepath.Join(root, DocumentKey)
@@ -270,6 +275,7 @@ func TestFileRewrittenInPlaceIsReadWhenItIsComplete(t *testing.T) {
 	})
 }
 
+// Case R06.
 func TestWithoutEventsThePollFindsTheChange(t *testing.T) {
 	root := tempDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -349,6 +355,8 @@ func TestWithoutAWatcherItLooksMoreOften(t *testing.T) {
 
 // The watcher dies under the source: its channels are closed, which must
 // neither keep a core busy nor stop the source.
+//
+// Case R06.
 func TestLostWatcherIsReplaced(t *testing.T) {
 	root := tempDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -389,6 +397,7 @@ func TestLostWatcherIsReplaced(t *testing.T) {
 	})
 }
 
+// Case R23.
 func TestWatcherThatOnlyFailsIsGivenUp(t *testing.T) {
 	root := tempDir(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -501,6 +510,8 @@ func TestRunEndsWithItsContext(t *testing.T) {
 
 // Readers that take the newest document while it changes never see a mix of
 // two.
+//
+// Case R24.
 func TestReadersNeverSeeAMix(t *testing.T) {
 	root := tempDir(t)
 	v := newVolume(t, root)
@@ -566,6 +577,8 @@ func newRun(t *testing.T, root string, opts ...Option) *run {
 // With the real watcher, and polls that never come: every update of a volume is
 // found by its events, one after the other, and a directory that is deleted and
 // made anew is watched again.
+//
+// Case R02.
 func TestRealWatcherFindsEveryUpdate(t *testing.T) {
 	for _, place := range []string{".", "client", "namespace"} {
 		t.Run(place, func(t *testing.T) {

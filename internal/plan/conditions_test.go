@@ -27,6 +27,8 @@ const forWeb = `{clients: [web], upstreams: [{name: orders, hosts: [orders.examp
 
 // Every reason of Accepted, ResolvedRefs and Programmed, with what the message
 // has to name.
+//
+// Case A20.
 func TestConditionsOfTheSpec(t *testing.T) {
 	for _, test := range []struct {
 		name          string

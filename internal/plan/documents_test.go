@@ -13,6 +13,8 @@ import (
 )
 
 // nebius/soperator#1867.
+//
+// Case O02.
 func TestThirtyShuffledPoliciesRenderTheSameBytes(t *testing.T) {
 	g := newGenerator(1)
 	var policies []v1alpha1.TimeoutPolicy
@@ -35,6 +37,8 @@ func TestThirtyShuffledPoliciesRenderTheSameBytes(t *testing.T) {
 
 // openstack-k8s-operators/lib-common#60. The revision is of the
 // content alone: what the API server adds to an object does not change it.
+//
+// Case O03.
 func TestTheRevisionIsOfTheContentAlone(t *testing.T) {
 	p := newPolicy(t, "x", 0, simple)
 	before := plan.Plan(input(p)).Documents[0]

@@ -28,6 +28,8 @@ func policiesOf(t testing.TB, specs []spec) []v1alpha1.TimeoutPolicy {
 
 // Each case asks one question of a document: what holds for this request, and
 // where does each value come from. "value <- policy" by path.
+//
+// Cases A08, A09, A14, A17, A22, A23, A28.
 func TestMerge(t *testing.T) {
 	const host = "orders.example.com"
 	for _, test := range []struct {

@@ -37,6 +37,7 @@ func TestDocumentsAnswerWhatTheFoldSays(t *testing.T) {
 	}
 }
 
+// Cases A22, A23.
 func TestAttachingAPolicyChangesNoFieldThatItDoesNotSet(t *testing.T) {
 	compared := 0
 	for seed := range uint64(rounds) {

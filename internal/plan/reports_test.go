@@ -47,6 +47,8 @@ func born(r v1alpha1.ClientReport, age time.Duration) v1alpha1.ClientReport {
 
 // Every reason of Acknowledged, Capable and Ready. The policy x is for the
 // client web; its document was written age ago.
+//
+// Cases A25, R16, R20.
 func TestConditionsOfTheClients(t *testing.T) {
 	in := input(newPolicy(t, "x", time.Hour, forWeb))
 	current := has(revisionOf(t, plan.Plan(in), "web"))
@@ -278,6 +280,8 @@ func TestAnAcknowledgementIsLatchedForItsGeneration(t *testing.T) {
 
 // turning reporting off clears what came from reports, also what was
 // latched.
+//
+// Case O19.
 func TestTurningReportingOffClearsTheNumbers(t *testing.T) {
 	in := input(newPolicy(t, "x", time.Hour, forWeb))
 	in = store(in, plan.Plan(in))
@@ -292,6 +296,7 @@ func TestTurningReportingOffClearsTheNumbers(t *testing.T) {
 	wantCondition(t, out, "x", "Acknowledged", isUnknown, v1alpha1.ReasonReportingDisabled, "")
 }
 
+// Case R32.
 func TestDeletedAndMadeAnewIsNotAcknowledged(t *testing.T) {
 	in := input(newPolicy(t, "x", time.Hour, forWeb))
 	in.Policies[0].Generation = 9
@@ -367,6 +372,8 @@ func TestGapsHaveTheUpstreamNameOfThePolicy(t *testing.T) {
 }
 
 // mogenius/renovate-operator#616, envoyproxy/gateway#5228.
+//
+// Cases O16, O17.
 func TestAStatusStaysSmallWhateverTheNumberOfPods(t *testing.T) {
 	t.Run("ten thousand pods of one client", func(t *testing.T) {
 		in := input(newPolicy(t, "x", time.Hour, forWeb))
@@ -425,6 +432,8 @@ func wantSmall(t *testing.T, out plan.Output, name string, truncated bool) {
 }
 
 // crossplane/crossplane#6856.
+//
+// Case O25.
 func TestPodsOfAnotherNamespaceDoNotCount(t *testing.T) {
 	in := input(newPolicy(t, "default", 0, forWeb))
 	foreign := report("web-1", "web")

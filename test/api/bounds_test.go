@@ -153,6 +153,8 @@ func TestListsBeyondTheirBoundsAreRefused(t *testing.T) {
 
 // TestCostBudgetHolds: the API server took both definitions, with every list at
 // its bound in its estimate, and serves them.
+//
+// Case A30.
 func TestCostBudgetHolds(t *testing.T) {
 	client, err := apiextensionsclient.NewForConfig(config)
 	if err != nil {

@@ -101,6 +101,8 @@ func TestStatusIsStoredAsWritten(t *testing.T) {
 
 // TestStatusListsAreBounded: a status that grew with pods would make the object
 // unwritable, so the schema refuses it.
+//
+// Cases O16, O17.
 func TestStatusListsAreBounded(t *testing.T) {
 	policy := policyFrom(everything)
 	policy.SetName("bounded")

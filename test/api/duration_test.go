@@ -45,6 +45,7 @@ var durationCorpus = []struct {
 	{"１s", refused}, {"1s\x00", refused}, {"infinity", refused}, {"null", refused}, {"never", refused}, {"0x1s", refused}, {"1_0s", refused},
 }
 
+// Cases A01, A04, A05.
 func TestDurationsMeanTheSameToSchemaOperatorAndClient(t *testing.T) {
 	for _, test := range durationCorpus {
 		t.Run(fmt.Sprintf("%q", test.text), func(t *testing.T) {
@@ -122,6 +123,8 @@ func post(t *testing.T, body string) error {
 
 // TestDurationsOfAnotherTypeAreRefused sends what YAML makes of an unquoted
 // number, and worse: nothing is ever read as nanoseconds.
+//
+// Case A06.
 func TestDurationsOfAnotherTypeAreRefused(t *testing.T) {
 	for _, raw := range []string{"600", "0", "-1", "1.5", "1e9", "true", "{}", "[]", `["1s"]`} {
 		t.Run(raw, func(t *testing.T) {
@@ -157,6 +160,8 @@ func TestNullIsAbsent(t *testing.T) {
 
 // TestDurationVerdictsAgreeOnRandomTexts looks for texts that the corpus does
 // not think of, with the schema's own rules run in this process.
+//
+// Case A05.
 func TestDurationVerdictsAgreeOnRandomTexts(t *testing.T) {
 	judge := newJudge(t, "timeoutpolicies", "spec", "defaults", "timeouts", "total")
 	random := rand.New(rand.NewPCG(1, 2))

@@ -147,6 +147,7 @@ func TestAPodWritesItsOwnReport(t *testing.T) {
 	}
 }
 
+// Case O24.
 func TestAPodSpeaksForNobodyElse(t *testing.T) {
 	ns, elsewhere := namespace(t), namespace(t)
 	w, other, foreign := newWorkload(t, ns, "checkout-1"), newWorkload(t, ns, "checkout-2"), newWorkload(t, elsewhere, "checkout-1")
@@ -225,6 +226,8 @@ func TestAStoredReportIsSafeFromOthers(t *testing.T) {
 
 // TestCallersWithoutAPodAreDeniedCleanly: absent keys of the user info are a
 // denial with a message, never an evaluation error.
+//
+// Cases O24, O35.
 func TestCallersWithoutAPodAreDeniedCleanly(t *testing.T) {
 	const want = "a ClientReport is written by a pod with its own bound service account token; this caller shows none"
 	ns := namespace(t)
@@ -271,6 +274,8 @@ func TestCallersWithoutAPodAreDeniedCleanly(t *testing.T) {
 
 // TestATokenOfADeletedPodIsWorthNothing: the pod's name lives on with another
 // uid, as in a StatefulSet.
+//
+// Case O24.
 func TestATokenOfADeletedPodIsWorthNothing(t *testing.T) {
 	ns := namespace(t)
 	old := newWorkload(t, ns, "checkout-0")

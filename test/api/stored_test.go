@@ -70,6 +70,8 @@ var storedBefore = []struct {
 // TestObjectsFromBeforeARuleStayWritable stores objects while there are no
 // rules, brings the rules in, and goes on: status, metadata and other fields can
 // be written, the bad field only to something good, and the Go types read it all.
+//
+// Case A31.
 func TestObjectsFromBeforeARuleStayWritable(t *testing.T) {
 	ctx := t.Context()
 	crd := installOldDefinition(t)

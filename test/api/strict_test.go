@@ -26,6 +26,8 @@ var misplaced = []struct{ name, spec, field string }{
 
 // TestMisplacedKeysAreRefusedByStrictValidation is what kubectl asks for: a key
 // that the schema does not know is refused by its path, never dropped.
+//
+// Case A26.
 func TestMisplacedKeysAreRefusedByStrictValidation(t *testing.T) {
 	for _, test := range misplaced {
 		t.Run(test.name, func(t *testing.T) {
@@ -39,6 +41,8 @@ func TestMisplacedKeysAreRefusedByStrictValidation(t *testing.T) {
 
 // TestMisplacedKeysAreWarnedOfByDefault is what other clients get: the key is
 // dropped, and the API server says so.
+//
+// Case A26.
 func TestMisplacedKeysAreWarnedOfByDefault(t *testing.T) {
 	for _, test := range misplaced {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,6 +18,8 @@ const (
 
 // TestInvalidPoliciesAreRefused holds one object against each rule: it is
 // refused for that alone, with the field and the mend.
+//
+// Cases A17, A32, T14.
 func TestInvalidPoliciesAreRefused(t *testing.T) {
 	for _, test := range invalidPolicies() {
 		t.Run(test.name, func(t *testing.T) {

@@ -93,6 +93,7 @@ func TestPolicyWithoutClientsIsForTheWholeNamespace(t *testing.T) {
 	})
 }
 
+// Case O30.
 func TestHandsOnDocumentsAreRepaired(t *testing.T) {
 	p := shared.startReady(t)
 	namespace := shared.newNamespace(t)
@@ -211,6 +212,7 @@ func TestStatusThatSomebodyElseWroteIsPutRight(t *testing.T) {
 	shared.expectProgrammed(t, policy)
 }
 
+// Case A20.
 func TestOlderOfTwoConflictingPoliciesWins(t *testing.T) {
 	shared.startReady(t)
 	namespace := shared.newNamespace(t)
@@ -324,6 +326,7 @@ func TestOneDocumentThatCannotBeWrittenStopsNoOther(t *testing.T) {
 	shared.expectProgrammed(t, stuck)
 }
 
+// Case O02.
 func TestThirtyPoliciesAlwaysGiveTheSameDocuments(t *testing.T) {
 	p := shared.startReady(t)
 	namespace := shared.newNamespace(t)
@@ -383,6 +386,7 @@ func TestThirtyPoliciesAlwaysGiveTheSameDocuments(t *testing.T) {
 	}
 }
 
+// Case O05.
 func TestTwentyQuickEditsEndWithTheLast(t *testing.T) {
 	p := shared.startReady(t)
 	namespace := shared.newNamespace(t)
@@ -442,6 +446,7 @@ func TestOnlyWatchedNamespacesAreServed(t *testing.T) {
 	}
 }
 
+// Cases O11, O36.
 func TestNothingTheOperatorOwnsHoldsUpADeletion(t *testing.T) {
 	p := shared.startReady(t)
 	policy := newPolicy(shared.newNamespace(t), "checkout")

@@ -46,6 +46,8 @@ func (c *cluster) through(t *testing.T, p *proxy) func(*operator.Options) {
 
 // TestOperatorWaitsForWhatIsMissing starts with nothing and adds what is missing,
 // one thing after the other.
+//
+// Case O12.
 func TestOperatorWaitsForWhatIsMissing(t *testing.T) {
 	c := newCluster(t)
 	c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}})
@@ -219,6 +221,8 @@ func TestDeletedCRDTakesNoPolicyFromClients(t *testing.T) {
 
 // TestDeletions runs with the controllers that end namespaces and collect
 // garbage.
+//
+// Cases O10, O36.
 func TestDeletions(t *testing.T) {
 	c := newCluster(t)
 	if err := c.install("config/default"); err != nil {

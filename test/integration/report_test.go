@@ -239,6 +239,7 @@ func TestFinishedPodDoesNotCount(t *testing.T) {
 	})
 }
 
+// Case O18.
 func TestManyReportsCostOneStatus(t *testing.T) {
 	p := shared.startReady(t, func(o *operator.Options) { o.ReportDebounce = 2 * time.Second })
 	namespace := shared.newNamespace(t)
@@ -275,6 +276,7 @@ func TestEditIsNotHeldUpByReports(t *testing.T) {
 	shared.expectDocument(t, namespace, "timeouts-checkout", total("orders", "2s"))
 }
 
+// Case O19.
 func TestSwitchingReportsOffClearsTheNumbers(t *testing.T) {
 	first := shared.startReady(t, quick)
 	namespace := shared.newNamespace(t)

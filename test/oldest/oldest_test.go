@@ -55,6 +55,8 @@ func readCRD(t *testing.T, resource string) *apiextensions.CustomResourceDefinit
 
 // TestDefinitionsInstall: the rules compile, and their estimated cost is within
 // the budget with every list at its bound.
+//
+// Case A30.
 func TestDefinitionsInstall(t *testing.T) {
 	for _, resource := range []string{"timeoutpolicies", "clientreports"} {
 		for _, err := range crdvalidation.ValidateCustomResourceDefinition(context.Background(), readCRD(t, resource)) {

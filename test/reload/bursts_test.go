@@ -23,6 +23,8 @@ import (
 // broken ones and tombstones among them, while 64 goroutines make calls: the
 // final state of every burst is in force, soon; no call fails or sees a mix of
 // two documents; nothing piles up.
+//
+// Cases R01, R02, R04.
 func TestBurstsOfUpdates(t *testing.T) {
 	const updates, callers = 1000, 64
 	root := t.TempDir()

@@ -19,6 +19,8 @@ const limitedEnv = "RELOAD_TEST_LIMIT"
 // own a process may have no instance, or no watch, and the source finds changes
 // all the same, by looking. Where a machine lets nobody make user namespaces,
 // the process takes all instances that its user may have.
+//
+// Case R21.
 func TestInotifyLimitReached(t *testing.T) {
 	for _, limit := range []string{"max_inotify_instances", "max_inotify_watches"} {
 		t.Run(limit, func(t *testing.T) {
@@ -73,6 +75,8 @@ func reachLimit(t *testing.T, limit string) {
 
 // TestSourceUnderALimit is the process that TestInotifyLimitReached starts; by
 // itself it runs without a limit.
+//
+// Case R21.
 func TestSourceUnderALimit(t *testing.T) {
 	want := source.DeliveryMount
 	if limit := os.Getenv(limitedEnv); limit != "" {

@@ -91,6 +91,8 @@ func TestEveryReportFitsTheSchema(t *testing.T) {
 
 // A StatefulSet makes a pod of the same name anew, and the old report may still
 // be there.
+//
+// Case O23.
 func TestNewPodOfTheSameNameTakesTheReportOver(t *testing.T) {
 	namespace := newNamespace(t)
 	before := newWorkload(t, namespace, "db-0")
@@ -108,6 +110,7 @@ func TestNewPodOfTheSameNameTakesTheReportOver(t *testing.T) {
 	}
 }
 
+// Case O24.
 func TestReportOfAnotherPodIsRefused(t *testing.T) {
 	namespace := newNamespace(t)
 	w, other := newWorkload(t, namespace, "mallory"), newWorkload(t, namespace, "alice")
@@ -133,6 +136,8 @@ func expectFailure(t *testing.T, r *report.Reporter, words ...string) {
 
 // Rights that are taken away, and a token that is not accepted any more, are
 // waited out; the report is written once they are back.
+//
+// Case O21.
 func TestReportHeals(t *testing.T) {
 	w := newWorkload(t, newNamespace(t), "healing")
 	r := w.start(t)
