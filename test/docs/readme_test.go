@@ -110,30 +110,3 @@ func TestEveryTargetTheReadmeNamesIsInTheMakefile(t *testing.T) {
 		}
 	}
 }
-
-func TestTheTestsThatTheLessonsNameExist(t *testing.T) {
-	var source strings.Builder
-	err := filepath.WalkDir(root, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.IsDir() && (entry.Name() == "bin" || entry.Name() == ".git") {
-			return filepath.SkipDir
-		}
-		if err != nil || !strings.HasSuffix(path, "_test.go") {
-			return err
-		}
-		data, err := os.ReadFile(path)
-		source.Write(data)
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	named := regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllStringSubmatch(read(t, "docs/lessons.md"), -1)
-	if len(named) == 0 {
-		t.Fatal("docs/lessons.md names no test")
-	}
-	for _, name := range named {
-		if !strings.Contains(source.String(), "func "+name[1]+"(t *testing.T)") {
-			t.Errorf("docs/lessons.md names %s, which is nowhere", name[1])
-		}
-	}
-}

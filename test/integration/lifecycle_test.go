@@ -222,7 +222,7 @@ func TestDeletedCRDTakesNoPolicyFromClients(t *testing.T) {
 // TestDeletions runs with the controllers that end namespaces and collect
 // garbage.
 //
-// Cases O10, O36.
+// Cases O08, O10, O36.
 func TestDeletions(t *testing.T) {
 	c := newCluster(t)
 	if err := c.install("config/default"); err != nil {
