@@ -2,6 +2,7 @@ package clientlib
 
 import (
 	"context"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
@@ -23,6 +24,15 @@ func WithCall(ctx context.Context, opts ...CallOption) context.Context {
 // for them, by a template such as "/orders/{id}", never by the path itself.
 func Route(template string) CallOption {
 	return func(o *engine.CallOptions) { o.Route = template }
+}
+
+// Cap limits each call to d from its beginning, body included, for a call site
+// that wants less than the policy allows; the tightest limit holds. Zero or less
+// is no cap. It holds in mode Shadow and on hosts that no policy names too. The
+// error says that the limit was the caller's. Unlike deadline.With it starts anew
+// with each call.
+func Cap(d time.Duration) CallOption {
+	return func(o *engine.CallOptions) { o.Cap = max(0, d) }
 }
 
 // Idempotent vouches that the call may be made twice, or, with false, forbids

@@ -66,7 +66,7 @@ func New(ctx context.Context, name string, opts ...Option) (*Client, error) {
 	o.applyDefaults()
 	c := &Client{
 		name:     name,
-		engine:   engine.New(engine.Options{Clock: o.clock, Observers: o.observers, Tracer: o.tracer}),
+		engine:   engine.New(engine.Options{Clock: o.clock, Observers: o.observers, Tracer: o.tracer, Budget: o.budget}),
 		log:      o.log.With("client", name),
 		clock:    o.clock,
 		fallback: o.fallback,

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/report"
@@ -36,6 +37,7 @@ type options struct {
 	clock         clock.Clock
 	observers     []engine.Observer
 	tracer        engine.Tracer
+	budget        deadline.Source
 	fallback      *document.Document
 	requirePolicy time.Duration
 	errs          []error
@@ -87,6 +89,13 @@ func WithObserverFor(build func(client string) (engine.Observer, error)) Option 
 
 // WithTracer sets who makes traces of calls; the default is nobody.
 func WithTracer(t engine.Tracer) Option { return func(o *options) { o.tracer = t } }
+
+// WithDeadlineSource limits every call of the client to what a source has left,
+// such as the rest of a batch job's window (see deadline.Fixed). The ambient
+// budget and the policy still hold, and the tightest wins; deadline.Detach and
+// the policy's inbound: Ignore do not reach it, since it belongs to the client
+// and not to a request being served. The default, nil, is no such limit.
+func WithDeadlineSource(s deadline.Source) Option { return func(o *options) { o.budget = s } }
 
 // WithFallback sets the document in force until the source has one. Without it
 // nothing is limited and nothing is repeated until then.

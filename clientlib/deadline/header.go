@@ -2,7 +2,7 @@ package deadline
 
 import (
 	"errors"
-	"net/textproto"
+	"net/http"
 	"strconv"
 	"strings"
 	"time"
@@ -33,7 +33,7 @@ func Milliseconds(name string) Header {
 	if name == "" {
 		name = DefaultName
 	}
-	return Header{name: textproto.CanonicalMIMEHeaderKey(name)}
+	return Header{name: http.CanonicalHeaderKey(name)}
 }
 
 // EnvoyExpected returns Envoy's x-envoy-expected-rq-timeout-ms: whole
@@ -61,6 +61,16 @@ func Named(name string) Header {
 
 // Name returns the name of the field in the canonical form of net/http.
 func (h Header) Name() string { return h.name }
+
+// Remove takes a field out of a header in all its spellings: a map that was
+// written by hand need not be canonical, and a peer may read either.
+func Remove(h http.Header, name string) {
+	for key := range h {
+		if len(key) == len(name) && strings.EqualFold(key, name) {
+			delete(h, key)
+		}
+	}
+}
 
 // maxDigits bounds what is read: 12 digits of milliseconds are 31 years.
 const maxDigits = 12

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"strconv"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
@@ -29,11 +30,14 @@ type Call struct {
 	start   time.Time
 	// Every other time is kept as the time since start: such times compare and
 	// add as numbers, and the system's clock tells them for half the price.
-	end      time.Duration // of the policy's total or the ambient budget; never for none
-	budget   time.Duration // end of the ambient budget where it counts; never for none
+	end      time.Duration // the soonest of total, cap and budget; never for none
+	whole    time.Duration // the same before anything was kept back; never for none
+	budget   time.Duration // end of the budget, less what is kept back; never for none
+	limit    time.Duration // end that the call site set; never for none
 	caller   time.Duration // deadline of the caller's context; never for none
 	began    time.Duration // of the attempt under way
 	decided  time.Duration // when the last attempt had ended
+	looked   time.Duration // when Lapsed found enough left for an attempt, plus one; 0 for not yet
 	attempts int32         // of the hop under way
 	sent     int32         // requests of all hops
 	entry    admission
@@ -64,25 +68,32 @@ func (c *Call) Begin(ctx context.Context, e *Engine, p *Policy, adapter, method 
 	return nil
 }
 
+// computeEnd takes the soonest of what limits the call. Budgets and caps are the
+// program's word: they hold in mode Shadow too, which changes nothing.
 func (c *Call) computeEnd(ctx context.Context) {
 	p := c.Policy
-	c.end, c.budget, c.caller = never, never, never
+	c.end, c.budget, c.limit, c.caller = never, never, never, never
 	if at, ok := ctx.Deadline(); ok {
 		c.caller = at.Sub(c.start)
 	}
-	if p.Shadow {
-		return
-	}
-	if p.Total > 0 {
+	if p.Total > 0 && !p.Shadow {
 		c.end = p.Total
 	}
-	if p.IgnoreBudget {
+	if c.options != nil && c.options.Cap > 0 {
+		c.limit = c.options.Cap
+		c.end = min(c.end, c.limit)
+	}
+	budget, ok := c.engine.budgetEnd(ctx, c.start, p.IgnoreBudget && !p.Shadow)
+	if !ok {
+		c.whole = c.end
 		return
 	}
-	if at, ok := deadline.From(ctx); ok {
-		c.budget = at.Sub(c.start) - p.DeadlineReserve // kept for the caller's own reply
-		c.end = min(c.end, c.budget)
+	c.budget = max(0, budget.Sub(c.start))
+	c.whole = min(c.end, c.budget)
+	if !p.Shadow {
+		c.budget -= p.DeadlineReserve // kept for the caller's own reply
 	}
+	c.end = min(c.end, c.budget)
 }
 
 // refusal says why the call must not begin.
@@ -138,7 +149,7 @@ type Attribution struct {
 func (c *Call) attributeEnd(end time.Duration) Attribution {
 	total := c.home.Total
 	switch {
-	case total > 0 && end == total:
+	case total > 0 && end == total && !c.home.Shadow:
 		return Attribution{Field: "timeouts.total", Limit: total, Source: failure.SourcePolicy}
 	case end == c.budget:
 		return Attribution{Limit: max(0, end), Source: failure.SourceBudget}
@@ -153,10 +164,15 @@ func (c *Call) BeginAttempt() (number int, now time.Time) {
 	c.attempts++
 	c.sent++
 	c.token = false
-	c.began = 0
-	if c.sent > 1 {
+	switch {
+	case c.looked > 0:
+		c.began = c.looked - 1 // what was enough then is what the peer is told
+	case c.sent == 1:
+		c.began = 0
+	default:
 		c.began = c.elapsed()
 	}
+	c.looked = 0
 	return int(c.attempts), c.at(c.began)
 }
 
@@ -221,7 +237,14 @@ func (c *Call) expired(now time.Duration) (Attribution, bool) {
 // attempt, and whose limit that is: nothing, or less than the deadline header
 // could tell the peer, for which a request would cost a connection and come to
 // nothing.
-func (c *Call) Lapsed(at time.Time) (Attribution, bool) { return c.lapsed(at.Sub(c.start)) }
+func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
+	now := at.Sub(c.start)
+	a, lapsed := c.lapsed(now)
+	if !lapsed {
+		c.looked = now + 1
+	}
+	return a, lapsed
+}
 
 func (c *Call) lapsed(at time.Duration) (Attribution, bool) {
 	end := c.ends()
@@ -229,8 +252,8 @@ func (c *Call) lapsed(at time.Duration) (Attribution, bool) {
 		return Attribution{}, false
 	}
 	last := end - 1
-	if p := c.Policy; p.DeadlineHeader != "" && !p.Shadow {
-		last = end - p.DeadlineReserve - time.Millisecond
+	if c.stamps() {
+		last = c.granted() - time.Millisecond
 	}
 	if at <= last {
 		return Attribution{}, false
@@ -242,18 +265,61 @@ func (c *Call) lapsed(at time.Duration) (Attribution, bool) {
 	return a, true
 }
 
+// stamps reports whether the peer is told what is left.
+func (c *Call) stamps() bool { return c.Policy.DeadlineHeader != "" && !c.Policy.Shadow }
+
+// granted returns the end that the peer is told; never for none. The reserve is
+// kept back once: from the soonest of all that limits the call, not from what a
+// budget has left after its own reserve.
+func (c *Call) granted() time.Duration {
+	whole := max(0, min(c.whole, c.caller))
+	if whole == never {
+		return never
+	}
+	return min(c.ends(), whole-c.Policy.DeadlineReserve)
+}
+
 // Stamp returns what the deadline header of an attempt says: the whole
-// milliseconds left at a time, 1 at least; false for no header.
+// milliseconds left at a time less the reserve, 1 at least where [Call.Lapsed]
+// let the attempt begin at that time; false for no header.
 func (c *Call) Stamp(at time.Time) (milliseconds int64, ok bool) {
-	p := c.Policy
-	if p.DeadlineHeader == "" || p.Shadow {
+	if !c.stamps() {
 		return 0, false
 	}
-	left := c.Left(at)
-	if left < 0 {
+	end := c.granted()
+	if end == never {
 		return 0, false
 	}
-	return max(1, (left - p.DeadlineReserve).Milliseconds()), true
+	return max(0, end-at.Sub(c.start)).Milliseconds(), true
+}
+
+// StampText is Stamp in the notation that the name of the header stands for.
+func (c *Call) StampText(at time.Time) (value string, ok bool) {
+	left, ok := c.Stamp(at)
+	switch {
+	case !ok:
+		return "", false
+	case c.Policy.notation == deadline.Header{}:
+		return strconv.FormatInt(left, 10), true
+	default:
+		return c.Policy.notation.Format(time.Duration(left) * time.Millisecond), true
+	}
+}
+
+// DeadlineHeader returns the header, in canonical form, that is the engine's to
+// set or to leave out on the hop under way; "" for none. It is the one that the
+// hop's policy names. After a redirect away from a policy with a header it is
+// that one, which the next host must not be sent: the request may have a copy of
+// its own, of what an earlier service was told.
+func (c *Call) DeadlineHeader() string {
+	switch {
+	case c.Policy.Shadow:
+		return ""
+	case c.Policy.DeadlineHeader != "":
+		return c.Policy.DeadlineHeader
+	default:
+		return c.home.DeadlineHeader
+	}
 }
 
 // Attempts returns the number of requests begun so far, those of earlier hops

@@ -1,11 +1,14 @@
 package engine
 
 import (
+	"context"
 	"math/rand/v2"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 )
 
@@ -20,6 +23,9 @@ type Options struct {
 	Observers []Observer
 	// Tracer makes traces of calls; nil for none.
 	Tracer Tracer
+	// Budget limits every call beside the ambient one; nil for none. It is asked
+	// once when a call begins.
+	Budget deadline.Source
 }
 
 // Engine holds the policy in force for the calls of one client. It is safe for
@@ -29,6 +35,7 @@ type Engine struct {
 	random    func() float64
 	observers []Observer
 	tracer    Tracer
+	budget    deadline.Source
 	timers    sync.Pool
 
 	current atomic.Pointer[Snapshot]
@@ -37,7 +44,7 @@ type Engine struct {
 
 // New returns an engine without a policy: it lets every call pass.
 func New(o Options) *Engine {
-	e := &Engine{clock: o.Clock, random: o.Random, observers: o.Observers, tracer: o.Tracer}
+	e := &Engine{clock: o.Clock, random: o.Random, observers: o.Observers, tracer: o.Tracer, budget: o.Budget}
 	if e.clock == nil {
 		e.clock = clock.System()
 	}
@@ -72,3 +79,26 @@ func (e *Engine) Tracer() Tracer { return e.tracer }
 
 // Clock returns the clock that the engine measures with.
 func (e *Engine) Clock() clock.Clock { return e.clock }
+
+// Limited reports whether a call made with ctx is limited where no policy names
+// its host either: by the ambient budget, the client's own, or the call site.
+// Adapters make such a call under a policy that says nothing.
+func (e *Engine) Limited(ctx context.Context) bool {
+	return e.budget != nil || deadline.Has(ctx) || CallOptionsFrom(ctx).Cap > 0
+}
+
+// budgetEnd returns when the budget of a call ends; false for none. What the
+// request being served has left can be left out, the client's own cannot.
+func (e *Engine) budgetEnd(ctx context.Context, now time.Time, ignoreAmbient bool) (end time.Time, ok bool) {
+	if !ignoreAmbient {
+		end, ok = deadline.EndAt(ctx, now)
+	}
+	if e.budget == nil {
+		return end, ok
+	}
+	own, limited := deadline.SourceEnd(e.budget, now)
+	if limited && (!ok || own.Before(end)) {
+		return own, true
+	}
+	return end, ok
+}

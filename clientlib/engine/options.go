@@ -1,6 +1,9 @@
 package engine
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // CallOptions are what a call site says about its calls. The zero value says
 // nothing.
@@ -10,6 +13,8 @@ type CallOptions struct {
 	Route string
 	// Vouch overrides what the method says about repeating a call.
 	Vouch Vouch
+	// Cap is the most that each call may take, its body included; 0 for no cap.
+	Cap time.Duration
 }
 
 // Vouch is a call site's word on whether a call may be made twice.

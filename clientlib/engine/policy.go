@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
@@ -55,6 +56,7 @@ type Policy struct {
 	// IgnoreBudget says that the ambient budget does not shorten the call.
 	IgnoreBudget bool
 
+	notation     deadline.Header // of DeadlineHeader, zero for plain milliseconds
 	retryStatus  statusSet
 	retryGRPC    uint32
 	methods      []string
@@ -110,6 +112,9 @@ func compile(r *document.Rules) Policy {
 	if d := r.Deadline; d != nil {
 		if d.Header != "" {
 			p.DeadlineHeader = http.CanonicalHeaderKey(d.Header)
+			if h := deadline.Named(d.Header); h != deadline.Milliseconds(d.Header) {
+				p.notation = h
+			}
 		}
 		p.DeadlineReserve = std(d.Reserve)
 		p.IgnoreBudget = d.Inbound == document.InboundIgnore

@@ -159,7 +159,7 @@ func (s *Scope) EnterBody(stream bool) bool {
 
 // endOfBody returns when the body has to be there: at the end of the total where
 // that goes on after the headers, by the rules of the hop that brought them, else
-// at the end of the ambient budget, streams excepted.
+// at the end of the budget or the call site's cap, streams excepted.
 func (s *Scope) endOfBody(stream bool) time.Duration {
 	switch scope := s.policy.Scope; {
 	case scope == document.ScopeBody, scope == "" && !stream:
@@ -167,7 +167,7 @@ func (s *Scope) endOfBody(stream bool) time.Duration {
 	case stream:
 		return never
 	default:
-		return s.call.before(s.call.budget)
+		return s.call.before(min(s.call.budget, s.call.limit))
 	}
 }
 

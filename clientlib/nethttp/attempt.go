@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strconv"
 	"sync/atomic"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
@@ -97,9 +97,8 @@ func inClientsWords(err error) error {
 // prepare builds the request of this attempt: a shallow copy, never the
 // caller's own.
 func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, error) {
-	p := a.Rules()
 	var ctx context.Context = &a.Scope
-	if p.Watches() {
+	if a.Rules().Watches() {
 		ctx = a.watchPhases(ctx)
 	}
 	header := req.Header
@@ -114,16 +113,29 @@ func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, 
 	if err := body.attach(out); err != nil {
 		return nil, err
 	}
-	left, ok := a.flight.Stamp(a.began)
-	if !ok {
-		return out, nil
-	}
-	a.stamp[0] = strconv.FormatInt(left, 10)
-	if !a.flight.Traced() {
-		out.Header = cloneHeader(req.Header)
-	}
-	out.Header[p.DeadlineHeader] = a.stamp[:]
+	a.tell(out)
 	return out, nil
+}
+
+// tell writes the deadline header. What the request had under that name, as
+// proxies pass on what they were told, is replaced, however it is spelled.
+func (a *attempt) tell(out *http.Request) {
+	name := a.flight.DeadlineHeader()
+	if name == "" {
+		return
+	}
+	text, ok := a.flight.StampText(a.began)
+	if !ok && !hasHeader(out.Header, name) {
+		return
+	}
+	if !a.flight.Traced() {
+		out.Header = cloneHeader(out.Header)
+	}
+	deadline.Remove(out.Header, name)
+	if ok {
+		a.stamp[0] = text
+		out.Header[name] = a.stamp[:]
+	}
 }
 
 // failed builds the result of an attempt or a body that came to nothing. Whose

@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net/http"
+	"strings"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
@@ -15,6 +16,17 @@ func cloneHeader(h http.Header) http.Header {
 		return http.Header{}
 	}
 	return maps.Clone(h)
+}
+
+// hasHeader reports whether a field is there in any spelling: a map that was
+// written by hand need not be canonical.
+func hasHeader(h http.Header, name string) bool {
+	for key := range h {
+		if len(key) == len(name) && strings.EqualFold(key, name) {
+			return true
+		}
+	}
+	return false
 }
 
 // headerCarrier lets a trace write into the headers of one attempt.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
@@ -66,8 +65,8 @@ func (t *Transport) CloseIdleConnections() {
 	}
 }
 
-// budgetOnly is the policy of a host that no policy names, inside an ambient
-// budget or a trace: these hold everywhere.
+// budgetOnly is the policy of a host that no policy names, inside a budget, a cap
+// or a trace: these hold everywhere.
 var budgetOnly = &engine.Policy{MaxAttempts: 1}
 
 // RoundTrip makes one logical call, or one hop of it where http.Client follows
@@ -83,8 +82,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	snapshot := t.engine.Snapshot()
 	policy := lookup(snapshot, req)
 	if policy == nil {
-		_, limited := deadline.From(req.Context())
-		if !limited && t.engine.Tracer() == nil {
+		if !t.engine.Limited(req.Context()) && t.engine.Tracer() == nil {
 			return t.base.RoundTrip(req)
 		}
 		policy = budgetOnly

@@ -1,0 +1,33 @@
+package deadline
+
+import "net/http"
+
+// Middleware makes the deadline that a request brought the ambient budget of its
+// handler. Trust is a choice: without [TrustPrefixes], [TrustFunc] or
+// [TrustEveryone] no request can set a budget.
+//
+// What cannot be read is ignored and told to the observers; it is never an error
+// to the caller. A request can shorten its own budget and nothing else: a budget
+// that is there already, from a middleware outside of this one, holds if it is
+// tighter.
+func Middleware(next http.Handler, opts ...Option) http.Handler {
+	r := NewReader(opts...)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx, done, refused := r.Begin(&Incoming{
+			Context:  req.Context(),
+			Addr:     ParseAddr(req.RemoteAddr),
+			Request:  req,
+			Protocol: "http",
+			Values:   func(name string) []string { return req.Header[name] },
+		})
+		defer done()
+		if refused {
+			http.Error(w, "the deadline of the request has passed", http.StatusGatewayTimeout)
+			return
+		}
+		if ctx != req.Context() {
+			req = req.WithContext(ctx)
+		}
+		next.ServeHTTP(w, req)
+	})
+}
