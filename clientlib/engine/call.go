@@ -42,6 +42,7 @@ type Call struct {
 	sent     int32         // requests of all hops
 	entry    admission
 	token    bool // a retry token was taken for an attempt that is not sent yet
+	tells    bool // the protocol itself tells the peer what is left
 }
 
 // never is the end of what has none.
@@ -252,7 +253,7 @@ func (c *Call) lapsed(at time.Duration) (Attribution, bool) {
 		return Attribution{}, false
 	}
 	last := end - 1
-	if c.stamps() {
+	if c.stamps() || c.tells && c.Policy.DeadlineReserve > 0 && !c.Policy.Shadow {
 		last = c.granted() - time.Millisecond
 	}
 	if at <= last {

@@ -67,6 +67,7 @@ type Policy struct {
 	recorders    []Recorder
 	hasBudget    bool
 	hasBreaker   bool
+	listsGRPC    bool // retryGRPC is the policy's own word, not the default
 	needsTracing bool
 }
 
@@ -144,6 +145,7 @@ func compileRetry(p *Policy, r *document.Retry) {
 	if r.RetryableGRPCCodes == nil {
 		p.retryGRPC = 1 << grpcUnavailable
 	}
+	p.listsGRPC = r.RetryableGRPCCodes != nil
 	for _, name := range r.RetryableGRPCCodes {
 		if code := slices.Index(GRPCCodes[:], name); code > 0 {
 			p.retryGRPC |= 1 << code

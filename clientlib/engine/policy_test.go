@@ -64,7 +64,7 @@ func TestDefaultsOfEachBlock(t *testing.T) {
 		{"empty lists are none", `"retry":{"retryableKinds":[],"retryableStatusCodes":[],"retryableGRPCCodes":[],"methods":[],"idempotencyHeaders":[]}`, Policy{
 			MaxAttempts: 1, RetryAfterMax: time.Minute, ReplayBytes: 65536,
 			Backoff: Backoff{10 * time.Millisecond, time.Second, 2, document.JitterFull},
-			methods: []string{},
+			methods: []string{}, listsGRPC: true,
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -100,7 +100,7 @@ func TestEachFieldIsCompiled(t *testing.T) {
 		RetryKinds:  failure.NewSet(failure.DNSError),
 		ReplayBytes: 0, RetryAfterMax: -1,
 		DeadlineHeader: "X-D", DeadlineReserve: 20 * time.Millisecond, IgnoreBudget: true,
-		retryStatus: statuses(400, 599), retryGRPC: 1<<10 | 1<<16, methods: []string{"POST"}, idemHeaders: []string{"X-Once"},
+		retryStatus: statuses(400, 599), retryGRPC: 1<<10 | 1<<16, listsGRPC: true, methods: []string{"POST"}, idemHeaders: []string{"X-Once"},
 		budget: budgetLimits{50, 7}, hasBudget: true, needsTracing: true, hasBreaker: true,
 		breaker: breakerLimits{2, time.Minute, 4, failure.NewSet(failure.Status)},
 	}
@@ -140,6 +140,15 @@ func TestRetriesGRPC(t *testing.T) {
 		if got := p.RetriesGRPC(code); got != (code == grpcUnavailable) {
 			t.Errorf("code %d: %t", code, got)
 		}
+	}
+}
+
+func TestListsGRPC(t *testing.T) {
+	if p := parsed(t, `"retry":{}`); p.ListsGRPC(grpcUnavailable) {
+		t.Error("the default code is taken for the policy's own word")
+	}
+	if p := parsed(t, `"retry":{"retryableGRPCCodes":["UNAVAILABLE"]}`); !p.ListsGRPC(grpcUnavailable) || p.ListsGRPC(10) {
+		t.Error("a listed code is not told from one that is not")
 	}
 }
 
