@@ -25,9 +25,10 @@ func Middleware(next http.Handler, opts ...Option) http.Handler {
 			http.Error(w, "the deadline of the request has passed", http.StatusGatewayTimeout)
 			return
 		}
+		budgeted := req
 		if ctx != req.Context() {
-			req = req.WithContext(ctx)
+			budgeted = req.WithContext(ctx)
 		}
-		next.ServeHTTP(w, req)
+		next.ServeHTTP(w, budgeted)
 	})
 }
