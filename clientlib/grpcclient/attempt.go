@@ -1,0 +1,74 @@
+package grpcclient
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// attempt is one RPC on the wire: the context it is made with, and what came of
+// it. Its deadline is what the server is told; the limits themselves are the
+// scope's.
+type attempt struct {
+	engine.Scope
+
+	flight *flight
+	parent context.Context
+	began  time.Time
+	// told is the deadline that goes to the server; zero for none.
+	told time.Time
+	// toldAttempt says that it is the attempt's, not the call's.
+	toldAttempt bool
+
+	// header and trailer are what the server sent, once the RPC has ended.
+	header, trailer metadata.MD
+	options         [6]grpc.CallOption
+
+	// In mode Shadow: which limits have been counted.
+	totalPassed, idlePassed bool
+}
+
+// open begins an attempt. endless says that attempt and total end at the headers
+// and leave the rest of the RPC its time.
+func (a *attempt) open(f *flight, ctx context.Context, endless bool) {
+	a.flight, a.parent = f, ctx
+	_, a.began = f.BeginAttempt()
+	a.Open(ctx, &f.Call, a.began)
+	p := f.Policy
+	switch {
+	case p.Shadow || endless && p.Scope != document.ScopeBody:
+		a.told, _ = ctx.Deadline()
+		return
+	}
+	a.told = f.Granted()
+	if p.Attempt > 0 && !endless {
+		if end := a.began.Add(p.Attempt); a.told.IsZero() || end.Before(a.told) {
+			a.told, a.toldAttempt = end, true
+		}
+	}
+}
+
+// Deadline returns what the server is told. The library also refuses to begin an
+// RPC after it.
+func (a *attempt) Deadline() (time.Time, bool) { return a.told, !a.told.IsZero() }
+
+// noReplay keeps grpc-go from repeating by itself what a server did not process:
+// it can only repeat what it has kept.
+var noReplay = grpc.MaxRetryRPCBufferSize(0)
+
+// callOptions adds to the caller's options what the adapter has to know about a
+// unary RPC.
+func (a *attempt) callOptions(given []grpc.CallOption) []grpc.CallOption {
+	opts := append(a.options[:0], given...)
+	opts = append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
+	if p := a.Rules(); p.MaxAttempts > 1 && !p.Shadow && p.RetryKinds.Has(failure.Unprocessed) {
+		opts = append(opts, noReplay)
+	}
+	return opts[:len(opts):len(opts)]
+}

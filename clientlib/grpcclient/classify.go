@@ -1,0 +1,305 @@
+package grpcclient
+
+import (
+	"context"
+	"strconv"
+	"strings"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// result is what an attempt brought.
+type result struct {
+	err         error // nil for success
+	outcome     engine.Outcome
+	attribution engine.Attribution
+	// unsent says that nothing of the RPC has left this process.
+	unsent bool
+	// refused says that the server asks not to try again.
+	refused bool
+}
+
+// classify says what an attempt that ended with err came to. Whose limit it was
+// is asked of the scope, the caller's context and the clock before the error is
+// looked at.
+func (a *attempt) classify(err error) result {
+	if err == nil {
+		return result{outcome: engine.Outcome{OK: true}}
+	}
+	none := engine.Outcome{Status: engine.NoStatus}
+	unsent := a.trailer == nil && neverSent(err)
+	if limit := a.Fired(); limit != engine.LimitNone {
+		none.Kind = limit.Kind()
+		return result{err: said(err), outcome: none, attribution: a.Attribution(limit), unsent: unsent}
+	}
+	if a.parent.Err() != nil {
+		out, attribution := engine.CallerEnded(a.parent)
+		return result{err: context.Cause(a.parent), outcome: out, attribution: attribution}
+	}
+	now := a.flight.Now()
+	if attribution, over := a.Over(now); over {
+		// The peer gave up at the instant at which our timer was about to.
+		none.Kind = failure.TotalTimeout
+		return result{err: said(err), outcome: none, attribution: attribution}
+	}
+	if status.Code(err) == codes.DeadlineExceeded && !a.told.IsZero() && !now.Before(a.told) {
+		return a.toldSo(err, unsent)
+	}
+	kind, known := a.localKind(err)
+	if !known || kind == failure.Status {
+		return a.answered(err)
+	}
+	none.Kind = kind
+	res := result{err: err, outcome: none, unsent: unsent}
+	if kind == failure.Cancelled {
+		res.attribution.Source = failure.SourceCaller
+	}
+	return res
+}
+
+// toldSo is for a server that kept the deadline that it was told, before the
+// limit itself passed.
+func (a *attempt) toldSo(err error, unsent bool) result {
+	res := result{err: said(err), outcome: engine.Outcome{Status: engine.NoStatus}, unsent: unsent}
+	if a.toldAttempt {
+		res.outcome.Kind = failure.AttemptTimeout
+		res.attribution = a.Attribution(engine.LimitAttempt)
+		return res
+	}
+	res.outcome.Kind = failure.TotalTimeout
+	res.attribution, _ = a.flight.Expired(a.flight.End())
+	if reserve := a.Rules().DeadlineReserve; reserve > 0 && res.attribution.Source == failure.SourcePolicy {
+		res.attribution.Field, res.attribution.Limit = "deadline.reserve", reserve
+	}
+	return res
+}
+
+// answered is the result of an RPC that a server, or something in its place,
+// answered with an error.
+func (a *attempt) answered(err error) result {
+	code := int(status.Code(err))
+	p := a.Rules()
+	res := result{err: err, outcome: engine.Outcome{
+		Kind:        failure.Status,
+		Status:      code,
+		RetryStatus: p.RetriesGRPC(code),
+		ServerFault: blamesServer(codes.Code(code)),
+	}}
+	if p.RetryAfterMax >= 0 {
+		res.outcome.RetryAfter, res.refused = pushback(a.trailer[pushbackKey])
+	}
+	if res.refused {
+		res.outcome.RetryStatus = false
+	}
+	return res
+}
+
+// blamesServer tells the codes that google.rpc.Code maps to HTTP 500 and above.
+func blamesServer(c codes.Code) bool {
+	switch c {
+	case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
+		return true
+	default:
+		return false
+	}
+}
+
+// localKind tells a failure that grpc-go found by itself, and gave a status of its
+// own making, from a status of the server's. known is false where nothing says
+// so: then it is an answer.
+//
+// A server's status can carry any text, such as that of a failure of its own
+// calls. That nothing was sent or processed is believed only of an RPC for which
+// nothing came back: a server that answers sends a content type, in the headers
+// or, without headers, in the trailers.
+func (a *attempt) localKind(err error) (kind failure.Kind, known bool) {
+	s, ok := status.FromError(err)
+	switch {
+	case !ok:
+		return failure.Unknown, true
+	case err == grpc.ErrClientConnClosing: // by its name: the code is CANCELED
+		return failure.Cancelled, true
+	case len(a.trailer["content-type"]) > 0:
+		return failure.Status, true
+	}
+	text := s.Message()
+	if begins(text, bodyTexts) {
+		return failure.BodyError, true
+	}
+	if len(a.trailer) > 0 {
+		return failure.Status, true
+	}
+	if a.trailer == nil {
+		if kind, ok := unsentKind(text); ok {
+			return kind, true
+		}
+	}
+	return a.brokenKind(s, text)
+}
+
+// brokenKind is for an RPC that was on its way, and for which no status came.
+func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool) {
+	silent := a.header == nil
+	if code, ok := strings.CutPrefix(text, "stream terminated by RST_STREAM with error code: "); ok {
+		switch {
+		case code == "REFUSED_STREAM" && silent:
+			return failure.Unprocessed, true
+		case code == "PROTOCOL_ERROR":
+			return failure.ProtocolError, true
+		default:
+			return failure.Disconnected, true
+		}
+	}
+	switch {
+	case silent && begins(text, unprocessedTexts):
+		return failure.Unprocessed, true
+	case begins(inner(text), brokenTexts):
+		return failure.Disconnected, true
+	case begins(text, protocolTexts):
+		return failure.ProtocolError, true
+	case strings.HasPrefix(text, httpStatusText):
+		// Something in the server's place, such as a proxy, speaks HTTP only; what
+		// grpc-go has a code for counts as an answer.
+		if s.Code() == codes.Unknown || s.Code() == codes.Internal {
+			return failure.ProtocolError, true
+		}
+		return failure.Status, true
+	case s.Code() == codes.DeadlineExceeded:
+		// A limit of the library's own, such as a service config's, or of an
+		// interceptor's.
+		return failure.ReadTimeout, true
+	default:
+		return failure.Unknown, false
+	}
+}
+
+const httpStatusText = "unexpected HTTP status code received from server: "
+
+// Texts of grpc-go by how they begin.
+var (
+	bodyTexts = []string{
+		"grpc: error while marshaling", "grpc: failed to unmarshal", "grpc: received message",
+		"trying to send message larger than max", "grpc: failed to decompress", "grpc: error while compressing",
+		"grpc: Decompressor is not installed", "grpc: Compressor is not installed",
+	}
+	unprocessedTexts = []string{
+		"the stream is rejected because server is draining the connection", "the connection is draining",
+	}
+	brokenTexts = []string{
+		"error reading from server: ", "keepalive ping failed", "transport is closing", "closing transport due to: ",
+		"closing connection since the server is not reading", "received goaway", "no active streams left to process",
+	}
+	protocolTexts = []string{
+		"malformed header: ", "transport: malformed ", "server closed the stream without sending trailers",
+		"a HEADERS frame cannot appear", "peer header list size exceeded limit", "protocol error: ",
+		"cardinality violation: ", "received compressed flag", "grpc: compressed flag set", "grpc: received unexpected payload format",
+		"unexpected EOF",
+	}
+)
+
+func begins(text string, with []string) bool {
+	for _, w := range with {
+		if strings.HasPrefix(text, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// pickTexts are what balancers put before the reason for having no connection.
+var pickTexts = []string{
+	"latest balancer error: ", "last connection error: ", "all SubConns are in TransientFailure, ",
+}
+
+// neverSent reports whether an RPC ended while it waited for a connection.
+func neverSent(err error) bool {
+	text := status.Convert(err).Message()
+	if strings.HasSuffix(text, " while waiting for connections to become ready") {
+		return true
+	}
+	_, ok := unsentKind(text)
+	return ok
+}
+
+// unsentKind says why there is no connection for an RPC; false where the text
+// says something else.
+func unsentKind(text string) (failure.Kind, bool) {
+	for range pickTexts {
+		for _, p := range pickTexts {
+			text = strings.TrimPrefix(text, p)
+		}
+	}
+	if strings.HasPrefix(text, "name resolver error: ") {
+		return failure.DNSError, true
+	}
+	text = inner(text)
+	for _, p := range []string{"transport: Error while dialing: ", "transport: error while dialing: "} {
+		if reason, ok := strings.CutPrefix(text, p); ok {
+			return dialKind(reason), true
+		}
+	}
+	if reason, ok := strings.CutPrefix(text, "transport: authentication handshake failed: "); ok {
+		return handshakeKind(reason), true
+	}
+	switch {
+	case strings.HasPrefix(text, "error reading server preface: "),
+		strings.HasPrefix(text, "transport: failed to write "):
+		if timedOut(text) {
+			return failure.ConnectTimeout, true
+		}
+		return failure.ConnectError, true
+	case strings.HasPrefix(text, "initial http2 frame from server is not a settings frame"):
+		return failure.ProtocolError, true
+	default:
+		return failure.Unknown, false
+	}
+}
+
+// inner takes a connection error out of the quotes in which grpc-go puts it.
+func inner(text string) string {
+	rest, ok := strings.CutPrefix(text, "connection error: desc = ")
+	if !ok {
+		return text
+	}
+	quoted, err := strconv.QuotedPrefix(rest)
+	if err != nil {
+		return text
+	}
+	if reason, err := strconv.Unquote(quoted); err == nil {
+		return reason
+	}
+	return text
+}
+
+// dialKind reads the text of package net.
+func dialKind(reason string) failure.Kind {
+	switch {
+	case strings.HasPrefix(reason, "dial ") && strings.Contains(reason, ": lookup "):
+		return failure.DNSError
+	case timedOut(reason):
+		return failure.ConnectTimeout
+	default:
+		return failure.ConnectError
+	}
+}
+
+func handshakeKind(reason string) failure.Kind {
+	switch {
+	case timedOut(reason):
+		return failure.ConnectTimeout
+	case strings.HasPrefix(reason, "tls: "), strings.HasPrefix(reason, "remote error: tls: "),
+		strings.HasPrefix(reason, "x509: "), strings.HasPrefix(reason, "credentials: "):
+		return failure.TLSError
+	default:
+		return failure.ConnectError
+	}
+}
+
+func timedOut(text string) bool {
+	return strings.HasSuffix(text, "i/o timeout") || strings.HasSuffix(text, "context deadline exceeded")
+}

@@ -1,0 +1,113 @@
+package grpcclient
+
+import (
+	"context"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+// flight is one logical call, over all its attempts.
+type flight struct {
+	engine.Call
+
+	in     *interceptors
+	to     *target
+	method string // "/service/method"
+	// first spares a call that needs only one attempt an allocation.
+	first     attempt
+	firstUsed bool
+}
+
+// unary makes a unary call: the attempt loop.
+func (i *interceptors) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+	f, err := i.begin(ctx, cc, method, false, opts)
+	if f == nil {
+		if err != nil {
+			return err
+		}
+		return invoke(ctx, method, req, reply, cc, opts...)
+	}
+	for {
+		if err := f.lapse(); err != nil {
+			return err
+		}
+		a := f.openUnary(ctx)
+		res := a.classify(invoke(a.outgoing(), method, req, reply, cc, a.callOptions(opts)...))
+		a.compareHeaders()
+		res.outcome.Repeatable = f.repeatable(ctx, &res)
+		res.outcome.Replayable = true
+		decision := f.Decide(res.outcome)
+		a.Finish()
+		if !decision.Retry {
+			return f.conclude(res, decision)
+		}
+		if err := f.wait(ctx, f.Decided().Add(decision.Wait)); err != nil {
+			return err
+		}
+	}
+}
+
+// openUnary begins an attempt at a unary call.
+func (f *flight) openUnary(ctx context.Context) *attempt {
+	a := &f.first
+	if f.firstUsed {
+		// A library may keep the context of an attempt after it ended, so none
+		// is used again.
+		a = new(attempt)
+	}
+	f.firstUsed = true
+	a.open(f, ctx, false)
+	return a
+}
+
+// lapse ends the call where too little of it is left for another attempt.
+func (f *flight) lapse() error {
+	now := f.Start()
+	if f.Attempts() > 0 {
+		now = f.Now()
+	}
+	attribution, lapsed := f.Lapsed(now)
+	if !lapsed {
+		return nil
+	}
+	out := engine.Outcome{Kind: failure.TotalTimeout, Status: engine.NoStatus}
+	return f.conclude(result{outcome: out, attribution: attribution}, engine.Decision{})
+}
+
+// conclude ends a call without a body with what its last attempt brought.
+func (f *flight) conclude(res result, d engine.Decision) error {
+	f.NoBody()
+	f.Settle(res.outcome, res.attribution, d)
+	return f.errorOf(&res, d)
+}
+
+// errorOf returns the error for the caller: what a server answered is left as
+// the library made it.
+func (f *flight) errorOf(res *result, d engine.Decision) error {
+	if res.outcome.OK || res.outcome.Kind == failure.Status {
+		return res.err
+	}
+	return ownError(f.Failure(res.outcome, res.attribution, d, res.err))
+}
+
+// wait sleeps until the next attempt is due. Only the caller can end it early: a
+// wait that would pass the deadline is never begun.
+func (f *flight) wait(ctx context.Context, next time.Time) error {
+	if d := next.Sub(f.Now()); d > 0 {
+		timer := f.in.engine.Clock().NewTimer(d)
+		select {
+		case <-timer.C():
+		case <-ctx.Done():
+			timer.Stop()
+		}
+	}
+	if ctx.Err() == nil {
+		return nil
+	}
+	outcome, attribution := engine.CallerEnded(ctx)
+	return f.conclude(result{outcome: outcome, attribution: attribution, err: context.Cause(ctx)}, engine.Decision{})
+}

@@ -1,0 +1,234 @@
+package grpcclient
+
+import (
+	"context"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+)
+
+// stream opens a stream. It is tried again as long as no stream could be made for
+// want of a connection; once there is one it is the only one, since its messages
+// are not kept.
+func (i *interceptors) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+	f, err := i.begin(ctx, cc, method, desc.ServerStreams, opts)
+	if f == nil {
+		if err != nil {
+			return nil, err
+		}
+		return open(ctx, desc, cc, method, opts...)
+	}
+	for {
+		if err := f.lapse(); err != nil {
+			return nil, err
+		}
+		s := &stream{serverStreams: desc.ServerStreams}
+		s.try.open(f, ctx, desc.ServerStreams)
+		inner, err := open(s.try.outgoing(), desc, cc, method, s.callOptions(opts)...)
+		if err == nil {
+			s.ClientStream = inner
+			s.established()
+			return s, nil
+		}
+		res := s.try.classify(err)
+		s.try.compareHeaders()
+		res.outcome.Repeatable = f.repeatable(ctx, &res)
+		res.outcome.Replayable = res.unsent
+		decision := f.Decide(res.outcome)
+		s.try.Finish()
+		if !decision.Retry {
+			return nil, f.conclude(res, decision)
+		}
+		if err := f.wait(ctx, f.Decided().Add(decision.Wait)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// stream is a stream under the limits of its call.
+//
+// Attempt and total end at the headers, those of a client stream at its reply;
+// from then on bodyIdle limits the wait for each message, and the total goes on
+// where scope is Body. What the limits cost is given back at the end of the
+// stream, which grpc-go tells of in every case in which it does not leak the
+// stream itself.
+type stream struct {
+	grpc.ClientStream
+
+	try           attempt
+	serverStreams bool
+	// entered says that the headers came and the limits of messages hold.
+	entered atomic.Bool
+
+	// mu guards the end of the headers and that of the stream, which may come from
+	// RecvMsg, SendMsg and, where a context ended, a goroutine of grpc-go's.
+	mu      sync.Mutex
+	isOpen  bool
+	early   *ending // the end that came before the stream was handed over
+	settled bool
+	headers time.Time // when the headers were there
+	ended   bool
+	err     error // for the caller; nil after a regular end
+}
+
+// ending is what grpc-go said at the end of a stream.
+type ending struct{ err error }
+
+// callOptions adds to the caller's options what the adapter has to know about a
+// stream. Unlike those of a unary RPC, grpc-go may repeat it once by itself where
+// the server did not process it.
+func (s *stream) callOptions(given []grpc.CallOption) []grpc.CallOption {
+	opts := append(s.try.options[:0], given...)
+	opts = append(opts, grpc.Header(&s.try.header), grpc.Trailer(&s.try.trailer), grpc.OnFinish(s.finished))
+	return opts[:len(opts):len(opts)]
+}
+
+// established hands the stream over. It may have ended meanwhile.
+func (s *stream) established() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.isOpen = true
+	if s.early != nil {
+		s.end(s.early.err)
+	}
+}
+
+// finished is called by grpc-go, once, when the stream is over, and when it could
+// not be made.
+func (s *stream) finished(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.isOpen {
+		s.early = &ending{err: err}
+		return
+	}
+	s.end(err)
+}
+
+// Header returns the headers of the stream.
+func (s *stream) Header() (metadata.MD, error) {
+	md, err := s.ClientStream.Header()
+	if err == nil && md != nil {
+		s.enter()
+	}
+	if err != nil {
+		err = s.over(err)
+	}
+	return md, err
+}
+
+// RecvMsg waits for the headers, then for a message.
+func (s *stream) RecvMsg(m any) error {
+	if s.serverStreams && !s.entered.Load() {
+		// This is where an idle stream is told from one that does not answer. What
+		// goes wrong comes from RecvMsg itself.
+		if md, err := s.ClientStream.Header(); err == nil && md != nil {
+			s.enter()
+		}
+	}
+	began := s.beginRecv()
+	err := s.ClientStream.RecvMsg(m)
+	s.endRecv(began)
+	if err != nil {
+		return s.over(err)
+	}
+	return nil
+}
+
+// SendMsg sends a message. Its io.EOF says that the stream is over; why, says
+// RecvMsg.
+func (s *stream) SendMsg(m any) error {
+	err := s.ClientStream.SendMsg(m)
+	if err == nil || err == io.EOF {
+		return err
+	}
+	return s.over(err)
+}
+
+func (s *stream) beginRecv() time.Time {
+	if !s.entered.Load() {
+		return time.Time{}
+	}
+	s.try.BeginRead()
+	if s.try.comparesIdle() {
+		return s.try.flight.Now()
+	}
+	return time.Time{}
+}
+
+func (s *stream) endRecv(began time.Time) {
+	if !s.entered.Load() {
+		return
+	}
+	s.try.EndRead()
+	if !began.IsZero() {
+		s.try.compareIdle(began)
+	}
+}
+
+// enter ends attempt and total of a server stream: its headers are there.
+func (s *stream) enter() {
+	if !s.serverStreams {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.settled || !s.try.EnterBody(true) {
+		return // it has ended, or a limit has fired: RecvMsg will say so
+	}
+	s.try.compareHeaders()
+	// How it ends is not known yet: as far as it went, it succeeded.
+	out := engine.Outcome{OK: true}
+	s.try.flight.Settle(out, engine.Attribution{}, s.try.flight.Decide(out))
+	s.settled, s.headers = true, s.try.flight.Decided()
+	s.entered.Store(true)
+}
+
+// over ends the stream and returns the error for the caller.
+func (s *stream) over(err error) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err == io.EOF {
+		s.end(nil)
+		return err
+	}
+	s.end(err)
+	if s.err == nil {
+		return err // after a regular end: the library's own words
+	}
+	return s.err
+}
+
+// end is the one end of a stream; it is called with the lock.
+func (s *stream) end(err error) {
+	if s.ended {
+		return
+	}
+	s.ended = true
+	res := s.try.classify(err)
+	if s.settled {
+		s.try.compareStream()
+		s.err = s.try.flight.errorOf(&res, engine.Decision{})
+		if s.byCaller() {
+			res.outcome = engine.Outcome{OK: true, Status: res.outcome.Status}
+		}
+		s.try.flight.BodyDone(s.headers, res.outcome)
+	} else {
+		s.settled = true
+		s.try.compareHeaders()
+		res.outcome.Repeatable = true // but its messages are gone
+		decision := s.try.flight.Decide(res.outcome)
+		s.err = s.try.flight.conclude(res, decision)
+	}
+	s.try.Finish()
+}
+
+// byCaller reports whether the caller ended the stream, which is how one that has
+// no end is closed.
+func (s *stream) byCaller() bool { return s.try.Fired() == engine.LimitNone && s.try.parent.Err() == context.Canceled }
