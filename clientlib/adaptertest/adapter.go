@@ -36,6 +36,9 @@ type Adapter struct {
 	// when it does not. One is needed where the battery itself sees no
 	// difference from the full capability.
 	Shortfalls map[capability.Name]func(t testing.TB)
+
+	// hold is how long a call lasts that nothing cuts; 0 for the usual.
+	hold time.Duration
 }
 
 // Setup asks for a special peer.

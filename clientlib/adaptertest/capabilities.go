@@ -72,7 +72,7 @@ func (p *proof) find(t testing.TB, a *Adapter) []string {
 		return nil
 	}
 	return study(t, a, func(l *lab) {
-		hold := held
+		hold := a.hold
 		if level == capability.Absent {
 			hold = heldAbsent
 		}

@@ -109,12 +109,20 @@ func (h *HTTPServer) Request(call Call) HTTPRequest {
 	return r
 }
 
-// Options returns the context of a call with the options of its call site.
+// Context returns the context of a call with the options of its call site.
 func (call *Call) Context(ctx context.Context) context.Context {
 	if len(call.Options) == 0 {
 		return ctx
 	}
 	return clientlib.WithCall(ctx, call.Options...)
+}
+
+// Text takes the envelope off the body of a response to a call, if it has one.
+func Text(call Call, body string) string {
+	if call.Does != Streams {
+		return body
+	}
+	return strings.NewReplacer("data: ", "", "\n", "").Replace(body)
 }
 
 // hugeBody is more than any buffer between client and server holds.

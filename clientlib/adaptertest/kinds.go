@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
@@ -64,7 +65,7 @@ func provoke(rules string, does Feature, needs ...Feature) provocation {
 		for _, f := range needs {
 			setup.HTTP2 = setup.HTTP2 || f == OverHTTP2
 		}
-		return l.open(rules, setup).do(Call{Behaviour: Behaviour{Does: does, Delay: held, Pieces: 1, Every: held}})
+		return l.open(rules, setup).do(Call{Behaviour: Behaviour{Does: does, Delay: l.a.hold, Pieces: 1, Every: l.a.hold}})
 	}}
 }
 
@@ -97,9 +98,10 @@ var provocations = map[failure.Kind][]provocation{
 
 // queue waits for a connection that another call has.
 func queue(l *lab) *outcome {
-	b := l.open(fmt.Sprintf(`"timeouts":{"connect":"%s","total":"500ms"}`, limit), Setup{Connections: 1})
+	const connect = 300 * time.Millisecond
+	b := l.open(fmt.Sprintf(`"timeouts":{"connect":"%s","attempt":"30s"}`, connect), Setup{Connections: 1})
 	first := make(chan *outcome, 1)
-	go func() { first <- b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: held}}) }()
+	go func() { first <- b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: 3 * connect}}) }()
 	defer func() { <-first }()
 	if !eventually(patience, func() bool { return b.requests() == 1 }) {
 		l.findf("the call that takes the only connection never reached the server")
@@ -122,7 +124,7 @@ func leave(l *lab) *outcome {
 		eventually(patience, func() bool { return b.requests() == 1 })
 		cancel()
 	}()
-	return b.doIn(ctx, Call{Behaviour: Behaviour{Does: Waits, Delay: held}})
+	return b.doIn(ctx, Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
 }
 
 // trip opens the circuit and asks again.

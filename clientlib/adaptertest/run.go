@@ -9,6 +9,9 @@ import (
 // that run in parallel.
 func Run(t *testing.T, a Adapter) {
 	t.Helper()
+	if a.hold == 0 {
+		a.hold = held
+	}
 	for _, c := range checks(&a) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -1,0 +1,113 @@
+package adaptertest
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/capability"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+var limitScenarios = []scenario{
+	{"a hung server is asked again until the total ends",
+		[]capability.Name{capability.TimeoutTotal, capability.TimeoutAttempt, capability.RetryOwned}, []Feature{Waits}, hungUntilTotal},
+	{"with a long total the last ceiling ends the call",
+		[]capability.Name{capability.TimeoutAttempt, capability.RetryOwned}, []Feature{Waits}, hungUntilCeiling},
+	{"an answer within the limits is left alone",
+		[]capability.Name{capability.TimeoutTotal}, []Feature{Waits}, inTime},
+	{"scope Headers lets the body take its time",
+		[]capability.Name{capability.TimeoutTotal, capability.DeadlineCoversBody}, []Feature{Drips}, bodyBeyondTotal("Headers", Drips)},
+	{"a stream is not cut unless the policy says so",
+		[]capability.Name{capability.TimeoutTotal, capability.DeadlineCoversBody}, []Feature{Streams}, bodyBeyondTotal("", Streams)},
+	{"an explicit scope Body cuts a stream",
+		[]capability.Name{capability.TimeoutTotal, capability.DeadlineCoversBody}, []Feature{Streams}, cutStream},
+	{"the ceiling of an attempt ends with its headers",
+		[]capability.Name{capability.TimeoutAttempt, capability.DeadlineCoversBody}, []Feature{Drips}, bodyBeyondAttempt},
+	{"what is left gets less with each attempt, and is never nothing",
+		[]capability.Name{capability.DeadlineHeader, capability.TimeoutAttempt, capability.TimeoutTotal, capability.RetryOwned}, []Feature{Waits}, leftGetsLess},
+}
+
+// The third attempt is clamped to what is left. A machine that is busy may not
+// get to it.
+func hungUntilTotal(l *lab) {
+	const total, attempt = 400 * time.Millisecond, 150 * time.Millisecond
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s","attempt":"%s"},%s`, total, attempt, tries(3)), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
+	if o.kind != failure.TotalTimeout || o.failure == nil || o.failure.Field != "timeouts.total" || o.elapsed < total {
+		l.findf("the call ended with %s, want TotalTimeout by timeouts.total after %s", o, total)
+		return
+	}
+	if n := b.requests(); n < 2 || n > 3 || n != o.failure.Attempts {
+		l.findf("%d requests reached the server, and the error says %d; want 3", n, o.failure.Attempts)
+	}
+	for _, a := range b.events.tries()[:1] {
+		if a.Kind != failure.AttemptTimeout || !a.Retried || a.Duration < attempt {
+			l.findf("the first attempt is told of as %v after %s, retried %t", a.Kind, a.Duration, a.Retried)
+		}
+	}
+}
+
+func hungUntilCeiling(l *lab) {
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"30s","attempt":"%s"},%s`, limit, tries(3)), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
+	b.expect(o, want{kind: failure.AttemptTimeout, field: "timeouts.attempt", skip: failure.SkipAttempts, requests: 3})
+	if least := 3*limit + 3*time.Millisecond; o.elapsed < least {
+		l.findf("%s, before three ceilings and two waits had passed (%s)", o, least)
+	}
+}
+
+func inTime(l *lab) {
+	b := l.open(unlimited, Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: limit}, Body: "question"})
+	b.expect(o, want{ok: true, requests: 1})
+	if o.Body != "question" {
+		l.findf("the answer is %q", o.Body)
+	}
+}
+
+// bodyBeyondTotal reads a body that takes longer than the total.
+func bodyBeyondTotal(scope string, does Feature) func(*lab) {
+	return func(l *lab) {
+		const total = 300 * time.Millisecond
+		rules := fmt.Sprintf(`"timeouts":{"total":"%s"}`, total)
+		if scope != "" {
+			rules = fmt.Sprintf(`"timeouts":{"total":"%s","scope":%q}`, total, scope)
+		}
+		b := l.open(rules, Setup{})
+		o := b.do(Call{Behaviour: Behaviour{Does: does, Pieces: 5, Every: total / 4}})
+		b.expect(o, want{ok: true, requests: 1})
+		if o.Body != strings.Repeat("x", 5) {
+			l.findf("the body is %q, want five pieces", o.Body)
+		}
+	}
+}
+
+func cutStream(l *lab) {
+	const total = 150 * time.Millisecond
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s","scope":"Body"}`, total), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Streams, Pieces: int(l.a.hold / (total / 4)), Every: total / 4}})
+	b.expect(o, want{kind: failure.TotalTimeout, field: "timeouts.total", requests: 1})
+	if o.elapsed < total {
+		l.findf("%s, before the total had passed", o)
+	}
+}
+
+func bodyBeyondAttempt(l *lab) {
+	const attempt = 300 * time.Millisecond
+	b := l.open(fmt.Sprintf(`"timeouts":{"attempt":"%s"}`, attempt), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Drips, Pieces: 5, Every: attempt / 4}})
+	b.expect(o, want{ok: true, requests: 1})
+}
+
+func leftGetsLess(l *lab) {
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"10s","attempt":"%s"},"deadline":{"header":%q},%s`, limit, DeadlineHeader, tries(3)), Setup{})
+	b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
+	last := 10*time.Second + limit
+	for _, s := range b.peer.Seen() {
+		if s.Deadline < time.Millisecond || s.Deadline > last-limit {
+			l.findf("a request says that %s are left, where the one before it said %s", s.Deadline, last)
+		}
+		last = s.Deadline
+	}
+}
