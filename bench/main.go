@@ -1,0 +1,75 @@
+// Command bench measures the call path beside bare clients and beside other
+// libraries of the field, and the reload of a policy. All cases of a group run
+// in turns within one process, so that what else the machine does touches all of
+// them alike; what is printed are medians of the turns.
+//
+//	go run . -only stub -rounds 41 -o raw.txt     # raw.txt is for benchstat
+//	go run . -only 'stub/ours' -cpuprofile cpu.out
+//
+// It is a module of its own so that peers are no dependency of the library.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"regexp"
+	"time"
+)
+
+func main() {
+	log.SetFlags(0)
+	var o options
+	only := flag.String("only", "", "run the groups and cases whose group/case matches this regular expression")
+	flag.IntVar(&o.rounds, "rounds", 21, "turns of each case")
+	flag.DurationVar(&o.turn, "turn", 20*time.Millisecond, "how long a turn takes, about")
+	raw := flag.String("o", "", "write every turn to this file, in the format that benchstat reads")
+	var p profiles
+	p.flags()
+	flag.Parse()
+	pattern, err := regexp.Compile(*only)
+	if err != nil {
+		log.Fatalf("-only: %v", err)
+	}
+	o.only = pattern
+	if err := run(o, *raw, &p); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// options of a run.
+type options struct {
+	only   *regexp.Regexp
+	rounds int
+	turn   time.Duration
+	raw    io.Writer // nil for none
+}
+
+func run(o options, rawPath string, p *profiles) error {
+	if rawPath != "" {
+		file, err := os.Create(rawPath)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		o.raw = file
+		writeRawHeader(file)
+	}
+	printMachine(os.Stdout, "before")
+	fmt.Printf("%d turns of about %s each, in turns; medians\n", o.rounds, o.turn)
+	if err := p.start(); err != nil {
+		return err
+	}
+	for _, g := range groups() {
+		if err := g.run(os.Stdout, o); err != nil {
+			return fmt.Errorf("%s: %w", g.name, err)
+		}
+	}
+	if err := reloads(os.Stdout, o); err != nil {
+		return fmt.Errorf("reload: %w", err)
+	}
+	printMachine(os.Stdout, "after")
+	return p.stop()
+}

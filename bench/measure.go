@@ -1,0 +1,175 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// group is work that is done by several cases, to be compared.
+type group struct {
+	name string
+	// what the group measures, for people.
+	title string
+	// base is the case that the others add to, plain the one that does the
+	// minimum that is asked for (a deadline).
+	base, plain string
+	// open makes the cases; close ends what they need.
+	open func() (cases []*testCase, close func(), err error)
+}
+
+// testCase does the work of a group with one client.
+type testCase struct {
+	name string
+	// full says that the peer has a total, an attempt timeout, retries and a
+	// circuit breaker: the best of them is the one to beat.
+	full bool
+	// run does the work n times.
+	run func(n int) error
+
+	n     int // operations in a turn
+	turns []turn
+}
+
+// turn is what one operation cost, on average of a turn.
+type turn struct {
+	wall, cpu     float64 // nanoseconds
+	bytes, allocs float64
+}
+
+// selected leaves the cases that the pattern names, and those that the others are
+// compared with.
+func (g *group) selected(cases []*testCase, o options) []*testCase {
+	var chosen []*testCase
+	for _, c := range cases {
+		if o.only.MatchString(g.name + "/" + c.name) {
+			chosen = append(chosen, c)
+		}
+	}
+	return chosen
+}
+
+func (g *group) run(w io.Writer, o options) error {
+	cases, done, err := g.open()
+	if err != nil {
+		return err
+	}
+	defer done()
+	cases = g.selected(cases, o)
+	if len(cases) == 0 {
+		return nil
+	}
+	for _, c := range cases {
+		if err := c.calibrate(o.turn); err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+	}
+	order := slices.Clone(cases)
+	for range o.rounds {
+		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
+		for _, c := range order {
+			if err := c.turn(); err != nil {
+				return fmt.Errorf("%s: %w", c.name, err)
+			}
+		}
+	}
+	g.print(w, cases)
+	if o.raw != nil {
+		g.writeRaw(o.raw, cases)
+	}
+	return nil
+}
+
+// calibrate finds how many operations fill a turn; it warms up on the way.
+func (c *testCase) calibrate(want time.Duration) error {
+	for c.n = 64; ; c.n *= 2 {
+		began := time.Now()
+		if err := c.run(c.n); err != nil {
+			return err
+		}
+		if took := time.Since(began); took > want/4 {
+			c.n = max(64, int(float64(c.n)*float64(want)/float64(took)))
+			return nil
+		}
+	}
+}
+
+func (c *testCase) turn() error {
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	cpu, began := cpuTime(), time.Now()
+	if err := c.run(c.n); err != nil {
+		return err
+	}
+	wall, spent := time.Since(began), cpuTime()-cpu
+	runtime.ReadMemStats(&after)
+	n := float64(c.n)
+	c.turns = append(c.turns, turn{
+		wall:   float64(wall) / n,
+		cpu:    float64(spent) / n,
+		bytes:  float64(after.TotalAlloc-before.TotalAlloc) / n,
+		allocs: float64(after.Mallocs-before.Mallocs) / n,
+	})
+	return nil
+}
+
+// cpuTime is what this process has used so far, in user and kernel mode.
+func cpuTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
+}
+
+func (c *testCase) median(of func(turn) float64) float64 {
+	values := make([]float64, len(c.turns))
+	for i, t := range c.turns {
+		values[i] = of(t)
+	}
+	return median(values)
+}
+
+// over is the median of what the case cost more than another in the same round.
+func (c *testCase) over(other *testCase, of func(turn) float64) float64 {
+	values := make([]float64, len(c.turns))
+	for i := range c.turns {
+		values[i] = of(c.turns[i]) - of(other.turns[i])
+	}
+	return median(values)
+}
+
+// ratio is the median of the case's cost as a part of another's in the same
+// round.
+func (c *testCase) ratio(other *testCase, of func(turn) float64) float64 {
+	values := make([]float64, len(c.turns))
+	for i := range c.turns {
+		values[i] = of(c.turns[i]) / of(other.turns[i])
+	}
+	return median(values)
+}
+
+// writeRaw writes each turn as a line of a Go benchmark.
+func (g *group) writeRaw(w io.Writer, cases []*testCase) {
+	for _, c := range cases {
+		name := strings.ReplaceAll(g.name+"/"+c.name, " ", "_")
+		for _, t := range c.turns {
+			fmt.Fprintf(w, "Benchmark%s-%d\t%d\t%.1f ns/op\t%.1f cpu-ns/op\t%.0f B/op\t%.0f allocs/op\n",
+				name, runtime.GOMAXPROCS(0), c.n, t.wall, t.cpu, t.bytes, t.allocs)
+		}
+	}
+}
