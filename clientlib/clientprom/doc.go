@@ -13,10 +13,15 @@
 //	timeouts_client_inflight{client,adapter,upstream}
 //	timeouts_client_retry_skipped_total{client,upstream,reason}
 //	timeouts_client_would_cut_total{client,upstream,limit}
+//	timeouts_client_refused_total{client,upstream,source}         no time left, no request sent; policy, budget, caller
 //	timeouts_client_circuit_state{client,upstream}                0 closed, 1 half-open, 2 open
 //	timeouts_client_policy_reloads_total{client,result}           applied, rejected, invalid, recovered
 //	timeouts_client_policy_info{client,revision,state}            1
 //	timeouts_client_policy_age_seconds{client}                    since the document in force came into force
+//
+// [Server] counts what became of the deadlines that requests brought to a server:
+//
+//	timeouts_server_deadlines_total{protocol,result}              accepted, bounded, spent, untrusted, malformed
 //
 // outcome is "success" or a failure kind such as "attempt_timeout". status is an
 // HTTP status from 100 to 599 or the name of a gRPC code, else "none". method is

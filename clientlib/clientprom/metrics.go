@@ -19,6 +19,7 @@ type metrics struct {
 	requestTime, bodyTime, tryTime *prometheus.HistogramVec
 	inflight                       *prometheus.GaugeVec
 	skipped, wouldCut, reloads     *prometheus.CounterVec
+	refused                        *prometheus.CounterVec
 	circuit, info, age             *prometheus.Desc
 
 	mu      sync.Mutex
@@ -39,6 +40,7 @@ func newMetrics() *metrics {
 		}, []string{"client", "adapter", "upstream"}),
 		skipped:  counter("retry_skipped_total", "Failed attempts that asked for another one and did not get it.", "client", "upstream", "reason"),
 		wouldCut: counter("would_cut_total", "What mode Shadow left alone: calls that a limit would have cut, or that would have been retried.", "client", "upstream", "limit"),
+		refused:  counter("refused_total", "Calls that were refused before a request was sent, since no time was left; by whose limit.", "client", "upstream", "source"),
 		reloads:  counter("policy_reloads_total", "Changes of the policy document.", "client", "result"),
 		circuit:  desc("circuit_state", "State of the circuit breaker: 0 closed, 1 half-open, 2 open.", "client", "upstream"),
 		info:     desc("policy_info", "Revision of the document in force, and what the client lives on.", "client", "revision", "state"),
@@ -84,7 +86,7 @@ func register(r prometheus.Registerer) (*metrics, error) {
 func (m *metrics) vectors() []prometheus.Collector {
 	return []prometheus.Collector{
 		m.requests, m.attempts, m.requestTime, m.bodyTime, m.tryTime,
-		m.inflight, m.skipped, m.wouldCut, m.reloads,
+		m.inflight, m.skipped, m.wouldCut, m.refused, m.reloads,
 	}
 }
 

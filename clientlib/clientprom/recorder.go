@@ -2,6 +2,7 @@ package clientprom
 
 import (
 	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -26,10 +27,14 @@ type recorder struct {
 	bodies   table[callKey, prometheus.Observer] // status left out
 	cuts     table[string, prometheus.Counter]   // by limit
 	skips    [failure.SkipReasons]prometheus.Counter
+	refused  [len(sources)]prometheus.Counter // by failure.Source
 
 	mu      sync.Mutex
 	retired bool
 }
+
+// sources are those whose limit can refuse a call.
+var sources = [...]failure.Source{failure.SourcePolicy, failure.SourceBudget, failure.SourceCaller}
 
 // pair is the count and the time of calls or attempts.
 type pair struct {
@@ -50,6 +55,9 @@ func newRecorder(c *client, key seriesKey, t *templates) *recorder {
 			r.skips[reason] = c.metrics.skipped.WithLabelValues(c.name, key.upstream, label)
 		}
 	}
+	for i, s := range sources {
+		r.refused[i] = c.metrics.refused.WithLabelValues(c.name, key.upstream, s.String())
+	}
 	return r
 }
 
@@ -64,6 +72,11 @@ func (r *recorder) CallStarted(adapter string) {
 func (r *recorder) CallDone(e engine.CallEvent) {
 	if g, ok := r.gauge(e.Adapter); ok {
 		g.Dec()
+	}
+	if e.Attempts == 0 && e.Kind == failure.TotalTimeout {
+		if i := slices.Index(sources[:], e.Source); i >= 0 {
+			r.refused[i].Inc()
+		}
 	}
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
 	p, ok := r.calls.find(key)
@@ -174,6 +187,7 @@ func (r *recorder) retire(last bool) {
 		m.inflight.DeletePartialMatch(labels)
 		m.skipped.DeletePartialMatch(labels)
 		m.wouldCut.DeletePartialMatch(labels)
+		m.refused.DeletePartialMatch(labels)
 	} else if r.key.route != "" {
 		labels["route"] = r.key.route
 	}
