@@ -207,4 +207,4 @@ func Matrix() []Record {
 	return records
 }
 
-func shippedRecords() []Record { return []Record{NetHTTP(), GRPC()} }
+func shippedRecords() []Record { return []Record{NetHTTP(), GRPC(), FastHTTP()} }

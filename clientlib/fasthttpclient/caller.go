@@ -1,0 +1,66 @@
+package fasthttpclient
+
+import (
+	"context"
+
+	"github.com/valyala/fasthttp"
+)
+
+// caller is what the request of a call carries down to where the connection is,
+// among its user values: fasthttp has no other place for it.
+type caller struct {
+	ctx context.Context
+	// follows says that redirects are followed within the call.
+	follows bool
+	// flight is the call under way, nil before its first request.
+	flight *flight
+}
+
+type callerKey struct{}
+
+// SetContext says whose context the calls have that are made with req by
+// [Client.Fasthttp]: its cancellation, deadline, ambient budget and call options.
+// It holds until the request is reset. The methods of [Client] take a context of
+// their own.
+func SetContext(req *fasthttp.Request, ctx context.Context) {
+	req.SetUserValue(callerKey{}, &caller{ctx: ctx})
+}
+
+// attach lets req carry the caller, and returns what takes it away again.
+func attach(req *fasthttp.Request, c *caller) (restore func()) {
+	before := req.UserValue(callerKey{})
+	req.SetUserValue(callerKey{}, c)
+	return func() {
+		if before == nil {
+			req.RemoveUserValue(callerKey{})
+			return
+		}
+		req.SetUserValue(callerKey{}, before)
+	}
+}
+
+// nobody is the caller of a request that carries none.
+var nobody = &caller{ctx: context.Background()}
+
+func callerOf(req *fasthttp.Request) *caller {
+	if c, ok := req.UserValue(callerKey{}).(*caller); ok {
+		return c
+	}
+	return nobody
+}
+
+// underWay returns the call that a request goes on with: the hop after a redirect;
+// nil for a new call.
+func (c *caller) underWay() *flight {
+	if f := c.flight; f != nil && f.redirect != nil {
+		return f
+	}
+	return nil
+}
+
+// stayed ends the call whose last response was a redirect that was not followed.
+func (c *caller) stayed() {
+	if f := c.underWay(); f != nil {
+		f.settleRedirect()
+	}
+}

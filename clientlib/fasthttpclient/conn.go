@@ -1,0 +1,120 @@
+package fasthttpclient
+
+import (
+	"net"
+	"sync/atomic"
+	"time"
+)
+
+// longAgo is a deadline that interrupts whatever waits.
+var longAgo = time.Unix(1, 0)
+
+// conn is a connection in fasthttp's pool. fasthttp asks for it without saying for
+// which request; it is dialled when that is known ([exchange.connect]), under the
+// request's limits. It belongs to one exchange at a time.
+type conn struct {
+	net.Conn // nil until it is dialled
+	addr     string
+
+	// keep and drop give the connection back to fasthttp's pool and take it out.
+	// They are set when an exchange first has it.
+	keep, drop func()
+	born       time.Time
+	probe      *probe
+
+	// Of the exchange that has it:
+	readLimited, writeLimited bool // a deadline is set
+	err                       error
+	idle                      idleWatch
+}
+
+// idleWatch is told of the waits for a body's next bytes.
+type idleWatch interface {
+	beginRead() time.Time
+	endRead(began time.Time)
+}
+
+func newConn(addr string) *conn { return &conn{addr: addr} }
+
+// Handshake tells fasthttp that TLS is not its business here.
+func (c *conn) Handshake() error { return nil }
+
+// Close is also called on connections that were never dialled.
+func (c *conn) Close() error {
+	if c.Conn == nil {
+		return nil
+	}
+	return c.Conn.Close()
+}
+
+// Read remembers the first error of the connection, so that it can be told from
+// what is wrong with the bytes.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.idle == nil {
+		n, err := c.Conn.Read(p)
+		c.failed(err)
+		return n, err
+	}
+	began := c.idle.beginRead()
+	n, err := c.Conn.Read(p)
+	c.idle.endRead(began)
+	c.failed(err)
+	return n, err
+}
+
+// Write remembers the first error too.
+func (c *conn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.failed(err)
+	return n, err
+}
+
+func (c *conn) failed(err error) {
+	if err != nil && c.err == nil {
+		c.err = err
+	}
+}
+
+// limitRead and limitWrite set a deadline, zero for none.
+func (c *conn) limitRead(t time.Time) {
+	if c.readLimited || !t.IsZero() {
+		_ = c.SetReadDeadline(t) // an error is that of the next read too
+		c.readLimited = !t.IsZero()
+	}
+}
+
+func (c *conn) limitWrite(t time.Time) {
+	if c.writeLimited || !t.IsZero() {
+		_ = c.SetWriteDeadline(t)
+		c.writeLimited = !t.IsZero()
+	}
+}
+
+// rest prepares the connection for the pool.
+func (c *conn) rest() {
+	c.limitRead(time.Time{})
+	c.limitWrite(time.Time{})
+	c.idle = nil
+}
+
+// interrupter ends the input and output of an exchange from outside, whatever it
+// is doing, and for good.
+type interrupter struct {
+	done atomic.Bool
+	conn atomic.Pointer[conn]
+}
+
+func (i *interrupter) interrupt() {
+	i.done.Store(true)
+	if c := i.conn.Load(); c != nil {
+		_ = c.SetDeadline(longAgo)
+	}
+}
+
+// again lets an interruption win over a connection or a deadline that was set at
+// the same moment.
+func (i *interrupter) again() {
+	if c := i.conn.Load(); c != nil && i.done.Load() {
+		_ = c.SetDeadline(longAgo)
+	}
+}

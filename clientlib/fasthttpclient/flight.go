@@ -1,0 +1,222 @@
+package fasthttpclient
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/failure"
+	"github.com/valyala/fasthttp"
+)
+
+// A response that is discarded is read up to these bounds, so that its
+// connection can be used again, and then closed.
+const (
+	drainBytes = 64 << 10
+	drainTime  = 50 * time.Millisecond
+)
+
+// flight is one logical call, over all its attempts and hops.
+type flight struct {
+	engine.Call
+
+	caller   *caller
+	engine   *engine.Engine
+	snapshot *engine.Snapshot
+	// ctx is the caller's, with fasthttp's own request timeout in it; end lets go
+	// of it.
+	ctx context.Context
+	end context.CancelFunc
+	// redirect is the response that the call waits on to be followed; nil for none.
+	redirect *redirect
+	// first spares a call that needs only one attempt an allocation.
+	first     attempt
+	firstUsed bool
+}
+
+// result is what an attempt brought: a response or an error, never both.
+type result struct {
+	responded bool
+	err       error
+	// again says that fasthttp by itself would repeat the request.
+	again       bool
+	outcome     engine.Outcome
+	attribution engine.Attribution
+}
+
+// redirect is a response that may be followed.
+type redirect struct {
+	attempt  *attempt
+	outcome  engine.Outcome
+	decision engine.Decision
+}
+
+// begin opens the call.
+func (f *flight) begin(p *engine.Policy, req *fasthttp.Request) error {
+	f.ctx = f.caller.ctx
+	if d := req.GetTimeOut(); d > 0 {
+		f.ctx, f.end = context.WithTimeout(f.ctx, d)
+	}
+	m := method(req)
+	if tracer := f.engine.Tracer(); tracer != nil {
+		f.Trace(f.ctx, tracer, p, engine.CallInfo{Adapter: adapterName, Method: m, URL: urlOf(req)})
+	}
+	if err := f.Begin(f.ctx, f.engine, p, adapterName, m); err != nil {
+		f.over()
+		return asFamily(err)
+	}
+	return nil
+}
+
+// over lets go of the caller's context.
+func (f *flight) over() {
+	if f.end != nil {
+		f.end()
+	}
+}
+
+// urlOf is for traces.
+func urlOf(req *fasthttp.Request) *url.URL {
+	uri := req.URI()
+	if u, err := url.Parse(string(uri.FullURI())); err == nil {
+		return u
+	}
+	return &url.URL{Scheme: string(uri.Scheme()), Host: string(uri.Host())}
+}
+
+// native reports whether fasthttp's own retries work: where no policy names the
+// host, and in mode Shadow, which changes nothing.
+func (f *flight) native() bool { return f.Policy == budgetOnly || f.Policy.Shadow }
+
+// run is the attempt loop of one hop.
+func (f *flight) run(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Response) (retry bool, err error) {
+	body := newRequestBody(req, f.Policy)
+	defer body.settle()
+	for {
+		if err := f.lapse(); err != nil {
+			return false, err
+		}
+		a := f.open(h, hc)
+		res := a.send(req, resp, body)
+		if !res.outcome.OK {
+			res.outcome.Repeatable = f.repeatable(req)
+			res.outcome.Replayable = body.replayable()
+		}
+		decision := f.Decide(res.outcome)
+		if !decision.Retry {
+			return f.conclude(a, resp, res, decision)
+		}
+		next := f.Decided().Add(decision.Wait)
+		a.discard(resp, res)
+		if err := f.wait(next); err != nil {
+			return false, err
+		}
+	}
+}
+
+// lapse ends the call where too little of it is left for another request.
+func (f *flight) lapse() error {
+	now := f.Start()
+	if f.Attempts() > 0 {
+		now = f.Now()
+	}
+	attribution, lapsed := f.Lapsed(now)
+	if !lapsed {
+		return nil
+	}
+	out := engine.Outcome{Kind: failure.TotalTimeout, Status: engine.NoStatus}
+	return f.fail(result{outcome: out, attribution: attribution}, engine.Decision{})
+}
+
+// fail ends the call with an error.
+func (f *flight) fail(res result, d engine.Decision) error {
+	f.over()
+	f.Settle(res.outcome, res.attribution, d)
+	return asFamily(f.Failure(res.outcome, res.attribution, d, res.err))
+}
+
+// open begins an attempt.
+func (f *flight) open(h *host, hc *fasthttp.HostClient) *attempt {
+	a := &f.first
+	if f.firstUsed {
+		// The limits of an attempt that ended may be about to fire.
+		a = new(attempt)
+	}
+	f.firstUsed = true
+	a.flight, a.host, a.hc = f, h, hc
+	_, a.began = f.BeginAttempt()
+	a.Open(f.ctx, &f.Call, a.began)
+	return a
+}
+
+// repeatable reports whether the call may be made twice.
+func (f *flight) repeatable(req *fasthttp.Request) bool {
+	switch f.Options().Vouch {
+	case engine.VouchIdempotent:
+		return true
+	case engine.VouchOnce:
+		return false
+	}
+	m := method(req)
+	return f.Policy.Repeatable(m, nil) || f.Policy.Repeatable(m, headerMap(req))
+}
+
+// conclude ends the hop with what its last attempt brought.
+func (f *flight) conclude(a *attempt, resp *fasthttp.Response, res result, d engine.Decision) (retry bool, err error) {
+	if !res.responded {
+		a.finish(false)
+		if a != &f.first {
+			forget(resp)
+		}
+		err := f.fail(res, d)
+		return res.again && f.native(), err
+	}
+	if f.caller.follows && fasthttp.StatusCodeIsRedirect(resp.StatusCode()) {
+		f.redirect = &redirect{a, res.outcome, d}
+	} else {
+		f.Settle(res.outcome, res.attribution, d)
+	}
+	return false, a.deliver(resp)
+}
+
+// forget takes what an earlier attempt left in the response.
+func forget(resp *fasthttp.Response) {
+	skip, stream := resp.SkipBody, resp.StreamBody
+	resp.Reset()
+	resp.SkipBody, resp.StreamBody = skip, stream
+}
+
+// next goes on with the hop after a redirect.
+func (f *flight) next(p *engine.Policy) {
+	f.redirect = nil
+	f.Continue(p)
+}
+
+// settleRedirect ends the call with the redirect that it waits on.
+func (f *flight) settleRedirect() {
+	r := f.redirect
+	f.redirect = nil
+	f.Settle(r.outcome, engine.Attribution{}, r.decision)
+	if r.attempt.ended.Load() {
+		f.over()
+	}
+}
+
+// wait sleeps until the next attempt is due. Only the caller can end it early: a
+// wait that would pass the deadline is never begun.
+func (f *flight) wait(next time.Time) error {
+	if d := next.Sub(f.Now()); d > 0 {
+		timer := f.engine.Clock().NewTimer(d)
+		select {
+		case <-timer.C():
+		case <-f.ctx.Done():
+			timer.Stop()
+		}
+	}
+	if f.ctx.Err() == nil {
+		return nil
+	}
+	outcome, attribution := engine.CallerEnded(f.ctx)
+	return f.fail(result{err: context.Cause(f.ctx), outcome: outcome, attribution: attribution}, engine.Decision{})
+}

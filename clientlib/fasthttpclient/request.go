@@ -1,0 +1,254 @@
+package fasthttpclient
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/textproto"
+	"os"
+	"sync/atomic"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/valyala/fasthttp"
+)
+
+// write sends the request of the attempt.
+func (a *attempt) write(req *fasthttp.Request, body *requestBody) error {
+	out := a.outgoing(req, body)
+	release := body.guard(a, req)
+	err := a.exchange.write(out)
+	release()
+	if out != req {
+		fasthttp.ReleaseRequest(out)
+	}
+	return err
+}
+
+// outgoing returns the request to send: the caller's own where nothing is added to
+// it, else a copy of everything but a body in memory, which is shared.
+func (a *attempt) outgoing(req *fasthttp.Request, body *requestBody) *fasthttp.Request {
+	f := a.flight
+	name, text, stamp := f.DeadlineHeader(), "", false
+	if name != "" {
+		text, stamp = f.StampText(a.began)
+	}
+	tell := stamp || name != "" && hasHeader(&req.Header, name)
+	if !tell && !f.Traced() && body.capture == nil {
+		return req
+	}
+	out := fasthttp.AcquireRequest()
+	req.Header.CopyTo(&out.Header)
+	out.SetURI(req.URI())
+	out.UseHostHeader = req.UseHostHeader
+	body.copyTo(out)
+	if f.Traced() {
+		info := engine.AttemptInfo{Method: method(req), URL: urlOf(req)}
+		f.TraceAttempt(f.ctx, info, carrier{&out.Header})
+	}
+	if tell {
+		dropHeader(&out.Header, name)
+	}
+	if stamp {
+		out.Header.Set(name, text)
+	}
+	return out
+}
+
+// hasHeader reports whether a field is there in any spelling: fasthttp can be told
+// to leave names as they are.
+func hasHeader(h *fasthttp.RequestHeader, name string) bool {
+	for key := range h.All() {
+		if bytes.EqualFold(key, []byte(name)) {
+			return true
+		}
+	}
+	return false
+}
+
+// dropHeader takes a field away in all its spellings.
+func dropHeader(h *fasthttp.RequestHeader, name string) {
+	var spelled []string
+	for key := range h.All() {
+		if bytes.EqualFold(key, []byte(name)) {
+			spelled = append(spelled, string(key))
+		}
+	}
+	for _, key := range spelled {
+		h.Del(key)
+	}
+}
+
+// headerMap is for the rare question whether a header makes a call repeatable.
+func headerMap(req *fasthttp.Request) map[string][]string {
+	m := map[string][]string{}
+	for key, value := range req.Header.All() {
+		name := textproto.CanonicalMIMEHeaderKey(string(key))
+		m[name] = append(m[name], string(value))
+	}
+	return m
+}
+
+// carrier lets a trace write into the headers of one attempt.
+type carrier struct{ header *fasthttp.RequestHeader }
+
+func (c carrier) Get(key string) string { return string(c.header.Peek(key)) }
+func (c carrier) Set(key, value string) { c.header.Set(key, value) }
+
+func (c carrier) Keys() []string {
+	var keys []string
+	for key := range c.header.All() {
+		keys = append(keys, string(key))
+	}
+	return keys
+}
+
+// requestBody gives each attempt the whole body, as far as that can be done: one in
+// memory as it is, a stream by a bounded copy of what was read of it.
+type requestBody struct {
+	req     *fasthttp.Request
+	stream  bool
+	capture *capture
+}
+
+func newRequestBody(req *fasthttp.Request, p *engine.Policy) *requestBody {
+	b := &requestBody{req: req, stream: req.IsBodyStream()}
+	if b.stream && p.MaxAttempts > 1 && !p.Shadow {
+		limit := p.ReplayBytes
+		if int64(b.size()) > limit {
+			limit = 0
+		}
+		b.capture = &capture{source: req.BodyStream(), limit: limit}
+	}
+	return b
+}
+
+// size is what fasthttp knows of the length of a stream, negative for nothing.
+func (b *requestBody) size() int {
+	size := b.req.Header.ContentLength()
+	if l, ok := b.req.BodyStream().(*io.LimitedReader); ok && size < 0 {
+		return int(l.N)
+	}
+	return size
+}
+
+// replayable reports whether another attempt can send the whole body.
+func (b *requestBody) replayable() bool {
+	return !b.stream || b.capture != nil && !b.capture.lost.Load()
+}
+
+// copyTo gives the request of an attempt its body.
+func (b *requestBody) copyTo(out *fasthttp.Request) {
+	switch {
+	case b.capture != nil:
+		size := b.size()
+		b.capture.rewind()
+		out.SetBodyStream(b.capture, size)
+	case b.stream:
+		out.SetBodyStream(b.req.BodyStream(), b.size())
+	default:
+		body := b.req.Body()
+		if len(body) == 0 {
+			body = b.req.PostArgs().QueryString()
+		}
+		out.SetBodyRaw(body)
+	}
+}
+
+// guard makes the end of the attempt end a stream that may be blocked, where it is
+// one that can be closed while it is read. It returns what ends the guard. What
+// blocks otherwise is waited for: nobody may go on reading the caller's stream
+// after the call.
+func (b *requestBody) guard(a *attempt, req *fasthttp.Request) (release func()) {
+	if !b.stream || a.Done() == nil {
+		return func() {}
+	}
+	var closer io.Closer
+	switch s := req.BodyStream().(type) {
+	case *io.PipeReader:
+		closer = s
+	case net.Conn: // what fasthttp makes of a SetBodyStreamWriter, among others
+		closer = s
+	case *os.File:
+		closer = s
+	default:
+		return func() {}
+	}
+	stop := context.AfterFunc(&a.Scope, func() {
+		if b.capture == nil || b.capture.giveUp() {
+			_ = closer.Close()
+		}
+	})
+	return func() { stop() }
+}
+
+// settle says that no other attempt follows: a stream that was read is closed, as
+// fasthttp does.
+func (b *requestBody) settle() {
+	if b.capture != nil && b.capture.used {
+		_ = b.req.CloseBodyStream()
+	}
+}
+
+var errOverflow = errors.New("fasthttpclient: the part of the body already sent was longer than retry.maxReplayBytes")
+
+// capture keeps what is read from a stream, up to a limit, so that it can be read
+// again from its beginning. One goroutine reads at a time.
+type capture struct {
+	source io.Reader
+	limit  int64
+	kept   []byte
+	total  int64 // read from the source so far
+	offset int64 // of the attempt under way
+	err    error // of the source, io.EOF included
+	used   bool
+
+	// reading says that the source is being waited for; lost that what was read
+	// cannot be had again.
+	reading, lost atomic.Bool
+}
+
+func (c *capture) rewind() { c.offset = 0 }
+
+// giveUp reports whether the source is being waited for; it is then lost.
+func (c *capture) giveUp() bool {
+	if !c.reading.Load() {
+		return false
+	}
+	c.lost.Store(true)
+	return true
+}
+
+// Read serves what is kept first, then the source.
+func (c *capture) Read(p []byte) (int, error) {
+	c.used = true
+	switch {
+	case c.offset < int64(len(c.kept)):
+		n := copy(p, c.kept[c.offset:])
+		c.offset += int64(n)
+		return n, nil
+	case c.offset < c.total:
+		return 0, errOverflow
+	case c.err != nil:
+		return 0, c.err
+	}
+	c.reading.Store(true)
+	n, err := c.source.Read(p)
+	c.reading.Store(false)
+	c.keep(p[:n])
+	c.err = err
+	c.offset += int64(n)
+	return n, err
+}
+
+// keep remembers what was read, or gives up when it is too much.
+func (c *capture) keep(p []byte) {
+	c.total += int64(len(p))
+	if c.total > c.limit {
+		c.kept = nil
+		c.lost.Store(true)
+		return
+	}
+	c.kept = append(c.kept, p...)
+}
