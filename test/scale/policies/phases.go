@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/test/scale/internal/plane"
+)
+
+// The bars of the operator at ten thousand policies.
+const (
+	barColdStart  = 60.0  // seconds
+	barEdit       = 100.0 // milliseconds, p99
+	barRSS        = 250.0 // MiB
+	barIdleCPU    = 1.0   // percent of one core
+	barEditStatus = 2.0   // status writes for each edit
+)
+
+// start starts the operator and waits until so many policies are Programmed.
+func (r *runner) start(ctx context.Context, phase string, want int) (time.Duration, error) {
+	began := time.Now()
+	var err error
+	if r.operator, err = r.plane.StartOperator(ctx, r.arguments()...); err != nil {
+		return 0, err
+	}
+	// Its binary is built the first time.
+	if r.operator.Started.After(began) {
+		began = r.operator.Started
+	}
+	if err := r.programmed(ctx, want); err != nil {
+		return 0, err
+	}
+	took := time.Since(began)
+	r.say("%s: %d Programmed after %s", phase, want, took.Round(time.Millisecond))
+	return took, r.verify(ctx, want)
+}
+
+func (r *runner) arguments() []string {
+	return []string{"--report-debounce=" + r.debounce.String(), "--log-level=WARN"}
+}
+
+// memory notes what the operator takes.
+func (r *runner) memory(phase string) error {
+	usage, err := r.operator.Usage()
+	if err != nil {
+		return err
+	}
+	r.result.atMost(phase, "RSS", mebibytes(usage.RSS), barRSS, "MiB")
+	r.result.atMost(phase, "peak RSS", mebibytes(usage.PeakRSS), barRSS, "MiB")
+	return nil
+}
+
+// coldStart starts the operator with nothing rendered yet.
+func (r *runner) coldStart(ctx context.Context) error {
+	const phase = "cold start"
+	took, err := r.start(ctx, phase, r.shape.policies)
+	if err != nil {
+		return err
+	}
+	usage, err := r.operator.Usage()
+	if err != nil {
+		return err
+	}
+	r.result.atMost(phase, "to all Programmed", took.Seconds(), barColdStart, "s")
+	r.result.add(phase, "CPU time", usage.CPU.Seconds(), "s")
+	documents, statuses, others, err := r.writes(ctx, plane.Requests{})
+	if err != nil {
+		return err
+	}
+	r.result.exactly(phase, "document writes", float64(documents), float64(r.shape.documents()))
+	r.result.count(phase, "status writes", float64(statuses), float64(r.shape.policies))
+	r.result.add(phase, "other writes (events)", float64(others), "")
+	return r.memory(phase)
+}
+
+// documents is how many documents the policies need.
+func (s shape) documents() int {
+	documents := map[key]bool{}
+	for i := range s.policies {
+		documents[s.policy(i).document()] = true
+	}
+	return len(documents)
+}
+
+// lookOn measures what the operator does when nothing happens.
+func (r *runner) lookOn(ctx context.Context) error {
+	const phase = "idle"
+	before, err := r.settled(ctx)
+	if err != nil {
+		return err
+	}
+	usage, err := r.operator.Usage()
+	if err != nil {
+		return err
+	}
+	began := time.Now()
+	if err := wait(ctx, r.idle); err != nil {
+		return err
+	}
+	later, err := r.operator.Usage()
+	if err != nil {
+		return err
+	}
+	percent := 100 * float64(later.CPU-usage.CPU) / float64(time.Since(began))
+	documents, statuses, others, err := r.writes(ctx, before)
+	if err != nil {
+		return err
+	}
+	r.result.atMost(phase, "CPU of one core", percent, barIdleCPU, "%")
+	r.result.exactly(phase, "writes", float64(documents+statuses+others), 0)
+	return r.memory(phase)
+}
+
+// restart stops the operator and starts it with everything rendered: one plan of
+// every namespace, which is also what a resync takes.
+func (r *runner) restart(ctx context.Context) error {
+	const phase = "restart"
+	before, err := r.settled(ctx)
+	if err != nil {
+		return err
+	}
+	if err := r.profileHeap(ctx); err != nil {
+		return err
+	}
+	r.operator.Stop()
+	took, err := r.start(ctx, phase, r.alive())
+	if err != nil {
+		return err
+	}
+	usage, err := r.operator.Usage()
+	if err != nil {
+		return err
+	}
+	documents, statuses, others, err := r.writes(ctx, before)
+	if err != nil {
+		return err
+	}
+	r.result.add(phase, "to all planned", took.Seconds(), "s")
+	r.result.add(phase, "CPU time", usage.CPU.Seconds(), "s")
+	r.result.exactly(phase, "document and status writes", float64(documents+statuses), 0)
+	r.result.count(phase, "other writes (the event of the new leader)", float64(others), 2)
+	return r.memory(phase)
+}
+
+// alive is how many policies are stored now.
+func (r *runner) alive() int {
+	n := r.shape.policies - len(r.gone)
+	if r.fanOut.clients > 0 {
+		n += r.fanOut.clients + 1
+	}
+	return n + r.crowd.policies + r.crowd.clients
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"text/tabwriter"
+	"time"
+)
+
+// row is one figure.
+type row struct {
+	Phase string  `json:"phase"`
+	What  string  `json:"what"`
+	Value float64 `json:"value"`
+	Unit  string  `json:"unit,omitempty"`
+	// Bar is what the figure has to keep to, such as "<= 60"; absent for none.
+	Bar string `json:"bar,omitempty"`
+	// Missed says that it does not.
+	Missed bool `json:"missed,omitempty"`
+	// Counted says that the figure is a count, which does not depend on the
+	// machine or on what else it does.
+	Counted bool `json:"counted,omitempty"`
+}
+
+// result of a run.
+type result struct {
+	Machine machine `json:"machine"`
+	Rows    []row   `json:"rows"`
+}
+
+// add adds a figure without a bar.
+func (r *result) add(phase, what string, value float64, unit string) {
+	r.Rows = append(r.Rows, row{Phase: phase, What: what, Value: value, Unit: unit})
+}
+
+// atMost adds a figure that may not be larger than its bar.
+func (r *result) atMost(phase, what string, value, bar float64, unit string) {
+	r.Rows = append(r.Rows, row{Phase: phase, What: what, Value: value, Unit: unit, Bar: "<= " + format(bar), Missed: value > bar})
+}
+
+// count adds a count that may not be larger than its bar.
+func (r *result) count(phase, what string, value, bar float64) {
+	r.atMost(phase, what, value, bar, "")
+	r.Rows[len(r.Rows)-1].Counted = true
+}
+
+// exactly adds a count that has to be its bar.
+func (r *result) exactly(phase, what string, value, bar float64) {
+	r.Rows = append(r.Rows, row{Phase: phase, What: what, Value: value, Bar: "= " + format(bar), Missed: value != bar, Counted: true})
+}
+
+// missed lists the figures that do not keep to their bars.
+func (r *result) missed() []row {
+	return slices.DeleteFunc(slices.Clone(r.Rows), func(row row) bool { return !row.Missed })
+}
+
+func (r *result) json(w io.Writer) error {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	return enc.Encode(r)
+}
+
+func (r *result) text(w io.Writer) error {
+	fmt.Fprintln(w, r.Machine)
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(table, "PHASE\tWHAT\tVALUE\tBAR\t")
+	for _, row := range r.Rows {
+		verdict := ""
+		switch {
+		case row.Missed:
+			verdict = "MISSED"
+		case row.Bar != "":
+			verdict = "ok"
+		}
+		fmt.Fprintf(table, "%s\t%s\t%s %s\t%s\t%s\n", row.Phase, row.What, format(row.Value), row.Unit, row.Bar, verdict)
+	}
+	return table.Flush()
+}
+
+// format writes three significant digits at least, and no fraction of large
+// numbers.
+func format(v float64) string {
+	digits := 2
+	switch {
+	case v == float64(int64(v)) || v >= 100:
+		digits = 0
+	case v >= 10:
+		digits = 1
+	}
+	return strconv.FormatFloat(v, 'f', digits, 64)
+}
+
+// quantile of durations, in milliseconds; the nearest rank.
+func quantile(durations []time.Duration, q float64) float64 {
+	if len(durations) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(durations))
+	return milliseconds(sorted[min(int(q*float64(len(sorted))), len(sorted)-1)])
+}
+
+func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
