@@ -103,7 +103,7 @@ type StatusSummary struct {
 	// +kubebuilder:validation:MaxLength=32
 	Tries string `json:"tries,omitempty"`
 	// Revision is the start of the revision of the first client's document, 12
-	// hexadecimal digits.
+	// hexadecimal digits, as of the last change of this status.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Revision string `json:"revision,omitempty"`
@@ -119,7 +119,9 @@ type ClientStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=253
 	ConfigMap string `json:"configMap,omitempty"`
-	// Revision of that document.
+	// Revision of that document when something of this status changed last. The
+	// document has a new one with each change of any of its policies; the
+	// annotation timeout-operator.dev/revision of the ConfigMap has it.
 	// +optional
 	// +kubebuilder:validation:MaxLength=128
 	Revision string `json:"revision,omitempty"`

@@ -11,7 +11,9 @@ type ClientStatusApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// ConfigMap that holds the client's document.
 	ConfigMap *string `json:"configMap,omitempty"`
-	// Revision of that document.
+	// Revision of that document when something of this status changed last. The
+	// document has a new one with each change of any of its policies; the
+	// annotation timeout-operator.dev/revision of the ConfigMap has it.
 	Revision *string `json:"revision,omitempty"`
 	// Reporting is the number of pods that report this client.
 	Reporting *int32 `json:"reporting,omitempty"`

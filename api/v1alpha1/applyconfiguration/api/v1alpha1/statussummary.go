@@ -27,7 +27,7 @@ type StatusSummaryApplyConfiguration struct {
 	// client, after the merge, the first attempt included.
 	Tries *string `json:"tries,omitempty"`
 	// Revision is the start of the revision of the first client's document, 12
-	// hexadecimal digits.
+	// hexadecimal digits, as of the last change of this status.
 	Revision *string `json:"revision,omitempty"`
 }
 
