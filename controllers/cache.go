@@ -41,6 +41,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 					fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed))),
 				Transform: transform(stripPod),
 			},
+			&storedReport{}: {Transform: transform(stripReport)},
 		},
 	}
 	for _, namespace := range namespaces {

@@ -11,32 +11,35 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// reportEvents follows reports after a while.
-func reportEvents(later time.Duration) handler.EventHandler {
-	return debounced(later, func(context.Context, client.Object) bool { return true })
+// reportEvents enters reports into the ledger and has their namespaces looked at
+// after a while: of many events within that time one reconcile comes.
+func reportEvents(later time.Duration, counts *ledger, cached client.Reader) handler.EventHandler {
+	changed := func(ctx context.Context, object client.Object, q queue) {
+		counts.reported(ctx, cached, object.(*storedReport))
+		addLater(q, namespaceRequest(object), later)
+	}
+	return handler.Funcs{
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { changed(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { changed(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			counts.gone(e.Object.(*storedReport))
+			addLater(q, namespaceRequest(e.Object), later)
+		},
+	}
 }
 
-// podEvents follows the pods that have a report, after a while: they tell which
-// reports count.
-func podEvents(later time.Duration, cached client.Reader) handler.EventHandler {
-	return debounced(later, func(ctx context.Context, pod client.Object) bool {
-		var report storedReport
-		return cached.Get(ctx, client.ObjectKeyFromObject(pod), &report, client.UnsafeDisableDeepCopy) == nil
-	})
-}
-
-// debounced follows the objects that concern us. Of many events within the
-// time, however many there are and whatever the object, one reconcile comes.
-func debounced(later time.Duration, concerns func(context.Context, client.Object) bool) handler.EventHandler {
-	enqueue := func(ctx context.Context, object client.Object, q queue) {
-		if concerns(ctx, object) {
+// podEvents follows the pods that have a report, after a while, when they come
+// to count or do not any more.
+func podEvents(later time.Duration, counts *ledger, cached client.Reader) handler.EventHandler {
+	changed := func(ctx context.Context, object client.Object, q queue) {
+		if counts.podChanged(ctx, cached, client.ObjectKeyFromObject(object)) {
 			addLater(q, namespaceRequest(object), later)
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { enqueue(ctx, e.Object, q) },
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, q) },
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { changed(ctx, e.Object, q) },
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { changed(ctx, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { changed(ctx, e.Object, q) },
 	}
 }
 

@@ -5,33 +5,70 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
 
-// storedReport is a ClientReport as the API server has it. Like storedPolicy it
-// always decodes: what workloads write must not be able to stop the operator.
-// A report that cannot be read says nothing.
+// storedReport is a ClientReport as the API server has it, with its clients as
+// statements, which pods that say the same share. Like storedPolicy it always
+// decodes: what workloads write must not be able to stop the operator. A report
+// that cannot be read says nothing.
 type storedReport struct {
-	v1alpha1.ClientReport
+	metav1.TypeMeta   `json:",inline"`
+	metav1.ObjectMeta `json:"metadata"`
+
+	statements []plan.Statement
+	// state of its worst client, as in timeouts_operator_reports.
+	state string
 }
 
 // UnmarshalJSON never fails on the content of the report.
 func (r *storedReport) UnmarshalJSON(data []byte) error {
-	*r = storedReport{}
-	if decode(data, &r.ClientReport) == nil {
-		return nil
+	var report v1alpha1.ClientReport
+	if decode(data, &report) != nil {
+		var meta metav1.PartialObjectMetadata
+		if err := decode(data, &meta); err != nil {
+			return err
+		}
+		report = v1alpha1.ClientReport{TypeMeta: meta.TypeMeta, ObjectMeta: meta.ObjectMeta}
 	}
-	var meta metav1.PartialObjectMetadata
-	if err := decode(data, &meta); err != nil {
-		return err
+	*r = storedReport{TypeMeta: report.TypeMeta, ObjectMeta: report.ObjectMeta, state: reportState(report.Clients)}
+	for i := range report.Clients {
+		r.statements = append(r.statements, plan.NewStatement(&report.Clients[i]))
 	}
-	r.ClientReport = v1alpha1.ClientReport{TypeMeta: meta.TypeMeta, ObjectMeta: meta.ObjectMeta}
 	return nil
 }
 
-// DeepCopyObject implements runtime.Object.
+// stripReport keeps what ties a report to its pod, and what it says.
+func stripReport(report *storedReport) {
+	report.ObjectMeta = metav1.ObjectMeta{
+		Namespace:         report.Namespace,
+		Name:              report.Name,
+		UID:               report.UID,
+		ResourceVersion:   report.ResourceVersion,
+		CreationTimestamp: report.CreationTimestamp,
+		DeletionTimestamp: report.DeletionTimestamp,
+		OwnerReferences:   report.OwnerReferences,
+	}
+}
+
+// reportState is the state of the worst client.
+func reportState(clients []v1alpha1.ReportedClient) string {
+	worst := stateReady
+	for i := range clients {
+		switch clients[i].State {
+		case v1alpha1.StateFallback:
+			return stateFallback
+		case v1alpha1.StateStale:
+			worst = stateStale
+		}
+	}
+	return worst
+}
+
+// DeepCopyObject implements runtime.Object. Statements never change.
 func (r *storedReport) DeepCopyObject() runtime.Object {
-	out := &storedReport{}
-	r.ClientReport.DeepCopyInto(&out.ClientReport)
+	out := &storedReport{TypeMeta: r.TypeMeta, statements: r.statements, state: r.state}
+	r.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
 	return out
 }
 

@@ -108,7 +108,7 @@ func TestStatusOfAMalformedPolicyIsRead(t *testing.T) {
 func TestStoredReportAlwaysDecodes(t *testing.T) {
 	var list storedReportList
 	err := decode([]byte(`{"items":[{"metadata":{"name":"a"},"clients":7},{"metadata":{"name":"b"},"clients":[{"name":"x"}]}]}`), &list)
-	if err != nil || list.Items[0].Name != "a" || len(list.Items[1].Clients) != 1 {
+	if err != nil || list.Items[0].Name != "a" || len(list.Items[0].statements) != 0 || len(list.Items[1].statements) != 1 {
 		t.Errorf("%v, %+v", err, list)
 	}
 }

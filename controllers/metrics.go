@@ -5,7 +5,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
 
@@ -136,7 +135,7 @@ func (m *Metrics) Reset() {
 
 // observe replaces a namespace's share of the gauges.
 func (m *Metrics) observe(f *facts, out plan.Output) {
-	t := &tally{policies: map[policyLabels]int{}, reports: map[string]int{}, documents: len(out.Documents)}
+	t := &tally{policies: map[policyLabels]int{}, reports: f.reports, documents: len(out.Documents)}
 	for i := range out.Statuses {
 		for _, condition := range out.Statuses[i].Status.Conditions {
 			t.policies[policyLabels{condition.Type, string(condition.Status)}]++
@@ -145,12 +144,6 @@ func (m *Metrics) observe(f *facts, out plan.Output) {
 	for i := range out.Documents {
 		t.bytes += len(out.Documents[i].Data)
 	}
-	for i := range f.reports {
-		t.reports[reportState(&f.reports[i])]++
-	}
-	if f.orphans > 0 {
-		t.reports[stateOrphan] = f.orphans
-	}
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if len(t.policies)+len(t.reports)+t.documents == 0 {
@@ -158,18 +151,4 @@ func (m *Metrics) observe(f *facts, out plan.Output) {
 		return
 	}
 	m.namespaces[f.namespace] = t
-}
-
-// reportState is the state of a report's worst client.
-func reportState(report *v1alpha1.ClientReport) string {
-	worst := stateReady
-	for i := range report.Clients {
-		switch report.Clients[i].State {
-		case v1alpha1.StateFallback:
-			return stateFallback
-		case v1alpha1.StateStale:
-			worst = stateStale
-		}
-	}
-	return worst
 }

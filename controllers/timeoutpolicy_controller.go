@@ -34,6 +34,7 @@ type TimeoutPolicyReconciler struct {
 
 	expected expectations
 	refusals refusals
+	counts   ledger
 }
 
 // Reconcile brings one namespace up to date. The request has no name. What the

@@ -30,9 +30,10 @@ type facts struct {
 	// documents by name of their ConfigMap, foreign ones included as far as
 	// they are known.
 	documents map[string]storedDocument
-	reports   []v1alpha1.ClientReport
-	// orphans is the number of reports without a live pod.
-	orphans int
+	// voices are the counted reports of live pods, and reports their number by
+	// state, those without a live pod included.
+	voices  []plan.Voice
+	reports map[string]int
 }
 
 // storedDocument is a rendered ConfigMap as it is stored, without the document.
@@ -84,7 +85,10 @@ func (r *TimeoutPolicyReconciler) gather(ctx context.Context, namespace string) 
 	if err := r.gatherServices(ctx, f); err != nil {
 		return nil, err
 	}
-	return f, r.gatherReports(ctx, f)
+	if !r.Options.ReportingDisabled {
+		f.voices, f.reports = r.counts.read(namespace, f.now, r.Options)
+	}
+	return f, nil
 }
 
 // gatherServices looks up the Services that the policies name.
@@ -164,7 +168,7 @@ func (f *facts) input(options plan.Options) plan.Input {
 		Policies:  f.policies,
 		Faults:    f.faults,
 		Services:  f.services,
-		Reports:   f.reports,
+		Voices:    f.voices,
 		Options:   options,
 		Now:       f.now,
 	}

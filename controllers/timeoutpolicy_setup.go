@@ -100,8 +100,8 @@ func (r *TimeoutPolicyReconciler) watch(mgr ctrl.Manager, options Options) error
 		Watches(&corev1.Service{}, serviceEvents(mgr.GetCache()))
 	if !options.Plan.ReportingDisabled {
 		builder = builder.
-			Watches(&storedReport{}, reportEvents(debounce)).
-			Watches(newPod(), podEvents(debounce, mgr.GetCache()))
+			Watches(&storedReport{}, reportEvents(debounce, &r.counts, mgr.GetCache())).
+			Watches(newPod(), podEvents(debounce, &r.counts, mgr.GetCache()))
 	}
 	return builder.Complete(r)
 }

@@ -49,7 +49,7 @@ type outcome struct {
 
 // settle enters one document into the accounts and returns how long its readers
 // can be waited for.
-func (p *planner) settle(accounts map[*policy]*account, t *target, readers []reader, out outcome) *audience {
+func (p *planner) settle(accounts map[*policy]*account, t *target, voices []Voice, out outcome) *audience {
 	for policy := range t.tooLarge {
 		a := accounts[policy]
 		a.tooLarge = append(a.tooLarge, "ConfigMap "+p.in.Namespace+"/"+t.configMap+": "+t.reason)
@@ -71,11 +71,11 @@ func (p *planner) settle(accounts map[*policy]*account, t *target, readers []rea
 	if t.rendered == nil {
 		return nil
 	}
-	audience := p.listen(t, readers, failure != "" || pending != "")
+	audience := p.listen(t, voices, failure != "" || pending != "")
 	for _, policy := range t.content.policies {
 		accounts[policy].hear(audience, p.existing[t.configMap].Revision)
 	}
-	if len(readers) > 0 {
+	if len(voices) > 0 {
 		audience.examine(accounts)
 	}
 	return audience

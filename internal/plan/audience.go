@@ -15,8 +15,26 @@ type reader struct {
 	client *v1alpha1.ReportedClient
 }
 
-// readersByDocument sorts the reports of the namespace by the client whose
-// document they read: their own, or "" for those that no policy names.
+// documentOf is the client whose document a client reads: its own, or "" when
+// no policy names it.
+func (p *planner) documentOf(client string) string {
+	if p.levels.named[client] == nil {
+		return ""
+	}
+	return client
+}
+
+// voicesByDocument sorts the voices by the client whose document they read.
+func (p *planner) voicesByDocument() map[string][]Voice {
+	voices := map[string][]Voice{}
+	for _, v := range p.voices {
+		client := p.documentOf(v.client.Name)
+		voices[client] = append(voices[client], v)
+	}
+	return voices
+}
+
+// readersByDocument does so with the single clients of the input's reports.
 func (p *planner) readersByDocument() map[string][]reader {
 	readers := map[string][]reader{}
 	if p.in.Options.ReportingDisabled {
@@ -29,10 +47,7 @@ func (p *planner) readersByDocument() map[string][]reader {
 		}
 		for j := range report.Clients {
 			c := &report.Clients[j]
-			client := c.Name
-			if p.levels.named[client] == nil {
-				client = ""
-			}
+			client := p.documentOf(c.Name)
 			readers[client] = append(readers[client], reader{report, c})
 		}
 	}
@@ -131,7 +146,7 @@ type class struct {
 }
 
 // listen counts what the readers of a document say.
-func (p *planner) listen(t *target, readers []reader, unwritten bool) *audience {
+func (p *planner) listen(t *target, voices []Voice, unwritten bool) *audience {
 	a := &audience{
 		target:   t,
 		now:      p.in.Now,
@@ -146,35 +161,42 @@ func (p *planner) listen(t *target, readers []reader, unwritten bool) *audience 
 	for _, policy := range t.content.policies {
 		member[policy] = true
 	}
-	for _, r := range readers {
-		a.count(p, r, member)
-		a.classify(r)
+	for i := range voices {
+		a.count(p, &voices[i], member)
+		a.classify(&voices[i])
 	}
 	return a
 }
 
-// count adds one reader. What it says of single policies moves it from the
-// common count to theirs.
-func (a *audience) count(p *planner, r reader, member map[*policy]bool) {
-	a.common.reporting++
-	if a.follows(r) {
-		a.common.applied++
+// count adds the readers that say the same.
+func (a *audience) count(p *planner, v *Voice, member map[*policy]bool) {
+	a.common.reporting += v.count
+	if a.follows(v.client) {
+		a.common.applied += v.count
 		return
 	}
-	common := a.silent(r)
-	*a.common.of(common)++
+	for _, part := range v.cohorts {
+		a.countSilent(p, v, part, member)
+	}
+}
+
+// countSilent adds readers that have another document. What they say of single
+// policies moves them from the common count to theirs.
+func (a *audience) countSilent(p *planner, v *Voice, part cohort, member map[*policy]bool) {
+	common := a.silent(v.client, part.since)
+	*a.common.of(common) += part.count
 	static, early := int32(0), int32(0)
-	if r.client.Delivery == v1alpha1.DeliveryStatic {
-		static = 1
-		if a.tooEarly(r) {
-			early = 1
+	if v.client.Delivery == v1alpha1.DeliveryStatic {
+		static = part.count
+		if a.tooEarly(part.since) {
+			early = part.count
 		}
 	}
 	a.common.static += static
 	a.common.early += early
 	spoken := map[*policy]bool{}
-	for i := range r.client.Policies {
-		said := &r.client.Policies[i]
+	for i := range v.client.Policies {
+		said := &v.client.Policies[i]
 		policy := p.byName[said.Namespace+"/"+said.Name]
 		if policy == nil || !member[policy] || spoken[policy] || !speaksOf(said, policy) {
 			continue
@@ -189,19 +211,19 @@ func (a *audience) count(p *planner, r reader, member map[*policy]bool) {
 			moved = &tally{}
 			a.moved[policy] = moved
 		}
-		*moved.of(common)--
-		*moved.of(verdict)++
+		*moved.of(common) -= part.count
+		*moved.of(verdict) += part.count
 		moved.static -= static
 		moved.early -= early
 		if verdict == VerdictRejected {
-			moved.rejection = firstText(moved.rejection, rejectionText(r, said))
+			moved.rejection = firstText(moved.rejection, rejectionText(v.example, said))
 		}
 	}
 }
 
 // follows reports whether a reader has the very document that it should have.
-func (a *audience) follows(r reader) bool {
-	return a.revision != "" && r.client.Revision == a.revision
+func (a *audience) follows(c *v1alpha1.ReportedClient) bool {
+	return a.revision != "" && c.Revision == a.revision
 }
 
 // speaksOf reports whether a reader means this policy at this generation. UID
@@ -227,15 +249,15 @@ func verdictOf(said *v1alpha1.ReportedPolicy) (Verdict, bool) {
 // silent says as what a reader counts that has another document than it should
 // and says nothing of a policy: stale at once when it cannot be updated, unknown
 // when it is too old to tell, pending as long as it is too early to expect more,
-// then stale.
-func (a *audience) silent(r reader) Verdict {
-	if r.client.Delivery == v1alpha1.DeliveryStatic {
+// then stale. It first said something at since.
+func (a *audience) silent(c *v1alpha1.ReportedClient, since time.Time) Verdict {
+	if c.Delivery == v1alpha1.DeliveryStatic {
 		return VerdictStale
 	}
-	if r.client.Revision == "" && len(r.client.Policies) == 0 && r.client.State != v1alpha1.StateFallback {
+	if c.Revision == "" && len(c.Policies) == 0 && c.State != v1alpha1.StateFallback {
 		return VerdictUnknown
 	}
-	if a.tooEarly(r) {
+	if a.tooEarly(since) {
 		return VerdictPending
 	}
 	return VerdictStale
@@ -243,13 +265,13 @@ func (a *audience) silent(r reader) Verdict {
 
 // tooEarly reports whether a reader may still get the document: it was not
 // written yet, or not long ago, or the pod is younger.
-func (a *audience) tooEarly(r reader) bool {
+func (a *audience) tooEarly(since time.Time) bool {
 	if a.revision == "" {
 		return true
 	}
 	from := a.since
-	if created := r.report.CreationTimestamp.Time; created.After(from) {
-		from = created
+	if since.After(from) {
+		from = since
 	}
 	left := from.Add(a.patience).Sub(a.now)
 	if left > 0 {
@@ -267,8 +289,8 @@ func (a *audience) tally(p *policy) tally {
 	return t
 }
 
-func rejectionText(r reader, said *v1alpha1.ReportedPolicy) string {
-	text := "pod " + r.report.Name
+func rejectionText(pod string, said *v1alpha1.ReportedPolicy) string {
+	text := "pod " + pod
 	for _, part := range []string{said.Reason, said.Message} {
 		if part = plain(part); part != "" {
 			text += ": " + part
@@ -287,16 +309,16 @@ func plain(s string) string {
 	}, clip(strings.ToValidUTF8(s, ""), 256)))
 }
 
-// classify adds one reader to its class.
-func (a *audience) classify(r reader) {
-	key := classKey(r.client)
+// classify adds readers to their class.
+func (a *audience) classify(v *Voice) {
+	key := classKey(v.client)
 	c := a.classes[key]
 	if c == nil {
-		c = &class{adapters: r.client.Adapters, upstreams: r.client.Upstreams}
+		c = &class{adapters: v.client.Adapters, upstreams: v.client.Upstreams}
 		a.classes[key] = c
 	}
-	c.count++
-	c.example = firstText(c.example, r.report.Name)
+	c.count += v.count
+	c.example = firstText(c.example, v.example)
 }
 
 func classKey(c *v1alpha1.ReportedClient) string {

@@ -49,6 +49,10 @@
 // stale; a client that cannot be updated (delivery Static) is stale at once, and
 // one whose library tells neither revision nor policies is unknown.
 //
+// The operator counts as reports come and go, by what they say (Census), so that
+// a plan costs as much as there are different statements. The command line hands
+// in the reports themselves and gets the same numbers with the pods behind them.
+//
 // Acknowledged is False as long as a client rejects, Unknown while one is
 // pending, and becomes True when what is stale is at most one client or
 // Options.StalePercent (10) of a hundred, and somebody applied. Once True it

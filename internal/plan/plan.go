@@ -27,6 +27,9 @@ type Input struct {
 	// Reports of live pods only: the owner exists, with the UID that the report
 	// names, and is neither finished nor being deleted.
 	Reports []v1alpha1.ClientReport
+	// Voices are such reports too, counted already; see [Census]. They show in
+	// every number, but not in [Output.Readers].
+	Voices []Voice
 	// Options of the operator. Zero fields have the defaults they name.
 	Options Options
 	// Now is the time of the plan; it decides what is stale.
@@ -143,8 +146,8 @@ type PolicyStatus struct {
 	UID  types.UID
 	// Status replaces the stored one.
 	Status v1alpha1.TimeoutPolicyStatus
-	// Changed says that it differs from the stored one; otherwise there is
-	// nothing to write.
+	// Changed says that it differs from the stored one in more than revisions of
+	// documents; otherwise it is the stored one, and there is nothing to write.
 	Changed bool
 }
 

@@ -26,6 +26,7 @@ type planner struct {
 	resolved map[string]*resolved
 	existing map[string]ExistingDocument
 	targets  []*target
+	voices   []Voice
 	// tombstoneWait is until a tombstone can go; 0 for never.
 	tombstoneWait time.Duration
 	// stack and key are buffers of resolveAt.
@@ -44,6 +45,9 @@ func Plan(in Input) Output {
 	p := &planner{in: &in, resolved: map[string]*resolved{}, byName: map[string]*policy{}, existing: map[string]ExistingDocument{}}
 	for _, e := range in.Existing {
 		p.existing[e.ConfigMap] = e
+	}
+	if !in.Options.ReportingDisabled {
+		p.voices = in.voices()
 	}
 	p.policies = parsePolicies(&in)
 	for _, policy := range p.policies {
@@ -181,16 +185,10 @@ func (p *planner) keeps(client string) bool {
 // reported reports whether a live pod may still read a document: the client's
 // own, or the namespace's for a client without one of its own.
 func (p *planner) reported(client string) bool {
-	for i := range p.in.Reports {
-		r := &p.in.Reports[i]
-		if r.Namespace != p.in.Namespace {
-			continue
-		}
-		for j := range r.Clients {
-			name := string(r.Clients[j].Name)
-			if client == name || client == "" && p.levels.named[name] == nil {
-				return true
-			}
+	for i := range p.voices {
+		name := p.voices[i].client.Name
+		if client == name || client == "" && p.levels.named[name] == nil {
+			return true
 		}
 	}
 	return false

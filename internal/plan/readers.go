@@ -44,7 +44,8 @@ type ReaderGap struct {
 }
 
 // Readers lists the clients that a policy is for, by pod and client. A policy
-// that is not in the plan has none.
+// that is not in the plan has none, and of those that were counted already
+// ([Input.Voices]) nothing is known but the count.
 func (o Output) Readers(policyName string) []Reader {
 	if o.state == nil {
 		return nil
@@ -86,8 +87,8 @@ func (a *audience) describe(r reader, p *policy, demands *demands) Reader {
 		Library:   plain(r.report.Library.Name + " " + r.report.Library.Version),
 	}
 	out.Verdict = VerdictApplied
-	if !a.follows(r) {
-		out.Verdict = a.silent(r)
+	if !a.follows(r.client) {
+		out.Verdict = a.silent(r.client, r.report.CreationTimestamp.Time)
 		for i := range r.client.Policies {
 			if said := &r.client.Policies[i]; speaksOf(said, p) {
 				if verdict, speaks := verdictOf(said); speaks {

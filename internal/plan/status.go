@@ -48,11 +48,11 @@ func (o Output) with(out outcome) Output {
 // describe fills in statuses, events and the time to look again.
 func (p *planner) describe(out *Output) {
 	accounts := p.accounts()
-	readers := p.readersByDocument()
+	voices := p.voicesByDocument()
 	out.RequeueAfter = p.tombstoneWait
 	used := map[*resolved]bool{}
 	for _, t := range p.targets {
-		audience := p.settle(accounts, t, readers[t.client], out.outcome)
+		audience := p.settle(accounts, t, voices[t.client], out.outcome)
 		if audience != nil {
 			out.RequeueAfter = sooner(out.RequeueAfter, audience.wait)
 		}
@@ -67,14 +67,38 @@ func (p *planner) describe(out *Output) {
 	for _, policy := range slices.SortedFunc(slices.Values(p.policies), func(a, b *policy) int { return cmp.Compare(a.name, b.name) }) {
 		status := p.status(accounts[policy])
 		old := &policy.object.Status
+		changed := !sameButRevisions(&status, old)
+		if !changed {
+			status = *old
+		}
 		out.Statuses = append(out.Statuses, PolicyStatus{
 			Name:    policy.object.Name,
 			UID:     policy.object.UID,
 			Status:  status,
-			Changed: !equality.Semantic.DeepEqual(&status, old),
+			Changed: changed,
 		})
 		out.Events = append(out.Events, eventsOf(policy.object.Name, old.Conditions, status.Conditions)...)
 	}
+}
+
+// sameButRevisions reports whether a status says what the stored one says, the
+// revisions of documents left out of account: a document has a new one with every
+// edit of any of its policies, and if the statuses of all the others followed,
+// one edit would cost as many writes as there are policies.
+func sameButRevisions(status, old *v1alpha1.TimeoutPolicyStatus) bool {
+	if len(status.Clients) != len(old.Clients) || status.Summary.Revision == "" != (old.Summary.Revision == "") {
+		return false
+	}
+	as := *status
+	as.Summary.Revision = old.Summary.Revision
+	as.Clients = slices.Clone(status.Clients)
+	for i := range as.Clients {
+		if as.Clients[i].Revision == "" != (old.Clients[i].Revision == "") {
+			return false
+		}
+		as.Clients[i].Revision = old.Clients[i].Revision
+	}
+	return equality.Semantic.DeepEqual(&as, old)
 }
 
 func noteOverridden(accounts map[*policy]*account, part *resolved) {

@@ -1,0 +1,201 @@
+package plan
+
+import (
+	"encoding/json"
+	"time"
+	"unique"
+
+	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+)
+
+// Statement is what one client of a pod says of itself, word for word.
+// Statements that say the same are equal and share their memory, and thousands
+// of pods that run the same code under the same policies say the same.
+type Statement struct{ text unique.Handle[string] }
+
+// NewStatement is what a reported client says.
+func NewStatement(client *v1alpha1.ReportedClient) Statement {
+	// Strings, numbers and maps of strings, sorted by key: always the same text,
+	// and nothing to refuse.
+	text, _ := json.Marshal(client)
+	return Statement{unique.Make(string(text))}
+}
+
+// client reads the statement back.
+func (s Statement) client() *v1alpha1.ReportedClient {
+	client := &v1alpha1.ReportedClient{}
+	_ = json.Unmarshal([]byte(s.text.Value()), client)
+	return client
+}
+
+// Census counts what the clients of one namespace's live pods say. It is kept up
+// to date pod by pod: one that comes, goes or changes its mind costs what it
+// says, whatever the number of the others, and what a plan costs grows with the
+// number of different statements. It is bounded by the number of pods.
+//
+// The zero value counts nobody. It is not safe for concurrent use.
+type Census struct {
+	pods   map[string]testimony
+	groups map[Statement]*group
+}
+
+// testimony is what one pod says.
+type testimony struct {
+	// since is when the pod first said something, in Unix seconds.
+	since      int64
+	statements []Statement
+}
+
+// group is the clients that say the same.
+type group struct {
+	client *v1alpha1.ReportedClient
+	count  int32
+	// example is the first by name of the pods; empty when it has to be found
+	// anew.
+	example string
+	// young counts pods by the second in which they first said something, those
+	// up to horizon left out: they are old for good.
+	young   map[int64]int32
+	horizon int64
+}
+
+// Set replaces what a pod says. since is when it first said something. The
+// statements belong to the Census.
+func (c *Census) Set(pod string, since time.Time, statements []Statement) {
+	c.Remove(pod)
+	if c.pods == nil {
+		c.pods, c.groups = map[string]testimony{}, map[Statement]*group{}
+	}
+	t := testimony{since.Unix(), statements}
+	c.pods[pod] = t
+	for _, statement := range statements {
+		g := c.groups[statement]
+		if g == nil {
+			g = &group{client: statement.client(), example: pod, young: map[int64]int32{}}
+			c.groups[statement] = g
+		}
+		if g.example != "" && pod < g.example {
+			g.example = pod
+		}
+		g.count++
+		if t.since > g.horizon {
+			g.young[t.since]++
+		}
+	}
+}
+
+// Remove forgets a pod; one that said nothing is no matter.
+func (c *Census) Remove(pod string) {
+	t, known := c.pods[pod]
+	if !known {
+		return
+	}
+	delete(c.pods, pod)
+	for _, statement := range t.statements {
+		g := c.groups[statement]
+		if g.count--; g.count == 0 {
+			delete(c.groups, statement)
+			continue
+		}
+		if g.example == pod {
+			g.example = ""
+		}
+		if t.since <= g.horizon {
+			continue
+		}
+		if g.young[t.since]--; g.young[t.since] == 0 {
+			delete(g.young, t.since)
+		}
+	}
+}
+
+// Pods is the number of pods that say something.
+func (c *Census) Pods() int { return len(c.pods) }
+
+// Voice is one statement and how many pods make it.
+type Voice struct {
+	client *v1alpha1.ReportedClient
+	count  int32
+	// example is the first by name of the pods.
+	example string
+	// cohorts split the count by when the pods first said something; those for
+	// which it was long ago have the zero time.
+	cohorts []cohort
+}
+
+type cohort struct {
+	since time.Time
+	count int32
+}
+
+// Voices is the count for a plan of that time with those options. It does not
+// change with the Census.
+func (c *Census) Voices(now time.Time, o Options) []Voice {
+	horizon := now.Add(-o.withDefaults().StaleAfter).Unix()
+	c.findExamples()
+	voices := make([]Voice, 0, len(c.groups))
+	for _, g := range c.groups {
+		voices = append(voices, g.voice(horizon))
+	}
+	return voices
+}
+
+// voice also drops what is older than the horizon, so that each pod is looked at
+// once for its age.
+func (g *group) voice(horizon int64) Voice {
+	g.horizon = max(g.horizon, horizon)
+	v := Voice{client: g.client, count: g.count, example: g.example}
+	old := g.count
+	for since, n := range g.young {
+		if since <= g.horizon {
+			delete(g.young, since)
+			continue
+		}
+		old -= n
+		v.cohorts = append(v.cohorts, cohort{time.Unix(since, 0), n})
+	}
+	if old > 0 {
+		v.cohorts = append(v.cohorts, cohort{time.Time{}, old})
+	}
+	return v
+}
+
+// findExamples looks for the first pod of the groups that lost theirs.
+func (c *Census) findExamples() {
+	lost := map[Statement]*group{}
+	for statement, g := range c.groups {
+		if g.example == "" {
+			lost[statement] = g
+		}
+	}
+	if len(lost) == 0 {
+		return
+	}
+	for pod, t := range c.pods {
+		for _, statement := range t.statements {
+			if g := lost[statement]; g != nil && (g.example == "" || pod < g.example) {
+				g.example = pod
+			}
+		}
+	}
+}
+
+// voices are those of the input, and what its single reports say.
+func (in *Input) voices() []Voice {
+	var census Census
+	for i := range in.Reports {
+		report := &in.Reports[i]
+		if report.Namespace != in.Namespace {
+			continue
+		}
+		statements := make([]Statement, 0, len(report.Clients))
+		for j := range report.Clients {
+			statements = append(statements, NewStatement(&report.Clients[j]))
+		}
+		census.Set(report.Name, report.CreationTimestamp.Time, statements)
+	}
+	if census.Pods() == 0 {
+		return in.Voices
+	}
+	return append(census.Voices(in.Now, in.Options), in.Voices...)
+}
