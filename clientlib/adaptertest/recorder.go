@@ -82,6 +82,12 @@ func (r *recorder) note(adapter string, ok bool, kind failure.Kind) {
 	}
 }
 
+func (r *recorder) begun() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.started
+}
+
 func (r *recorder) done() []engine.CallEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()
