@@ -1,0 +1,371 @@
+package kubesource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/watch"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/source"
+)
+
+const (
+	// grace is how long attempts may fail before that is told: a server that is
+	// restarted, or hands its watches to another one, is no news.
+	grace = 5 * time.Second
+	// proof is how long a watch has to stay open after a failure, unless it
+	// delivers, to count as one.
+	proof = time.Second
+	// reconnectSpread bounds the random pause before a watch is renewed, since a
+	// server that ends ends all its watches at once.
+	reconnectSpread = 500 * time.Millisecond
+	// watchMin and watchMax bound the time after which the server is asked to
+	// end a watch; watchSlack later it is ended here.
+	watchMin, watchMax = 5 * time.Minute, 10 * time.Minute
+	watchSlack         = 30 * time.Second
+	// rereadAfter is how long a plain read that failed waits, if that is sooner
+	// than the next one is due.
+	rereadAfter = 30 * time.Second
+)
+
+// follower lists and watches one ConfigMap. One goroutine uses it.
+type follower struct {
+	options
+	place    int
+	name     string
+	sessions *sessions
+	pace     pace
+	emit     func(sighting)
+
+	object  string    // resourceVersion of the ConfigMap as delivered, empty without one
+	looked  bool      // something was ever told
+	again   bool      // the last round ended without a failure of the server
+	proven  bool      // a watch of this round was one
+	failing time.Time // since when, zero when all is well
+	trouble *trouble  // what was told, nil when all is well
+	polling bool      // what was told along with it
+}
+
+// follow goes on until ctx ends.
+func (f *follower) follow(ctx context.Context) {
+	for {
+		listed, err := f.round(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		wait := portion(reconnectSpread, rand.Float64())
+		// Starting over is no failure, unless it does not help.
+		if f.again = !f.again && (isGone(err) || errors.Is(err, errStalled)); !f.again {
+			wait = f.fail(err, listed)
+		}
+		if !f.pause(ctx, wait) {
+			return
+		}
+	}
+}
+
+// round lists once, then watches for as long as one watch can go on where the
+// last one ended. It returns why it ended, and whether it had a list and no
+// watch.
+func (f *follower) round(ctx context.Context) (listed bool, err error) {
+	session, err := f.sessions.get()
+	if err != nil {
+		return false, err
+	}
+	defer func() {
+		if isSpent(err) {
+			f.sessions.drop(session)
+		}
+	}()
+	found, version, err := f.list(ctx, session)
+	if err != nil {
+		return false, err
+	}
+	f.listed(found)
+	for f.proven = false; ; {
+		if version, err = f.watch(ctx, session, version); err != nil {
+			return !f.proven, err
+		}
+		if !f.pause(ctx, portion(reconnectSpread, rand.Float64())) {
+			return false, ctx.Err()
+		}
+	}
+}
+
+// listed tells what a list found. That ends what kept lists from succeeding; a
+// watch that failed has to prove itself.
+func (f *follower) listed(found *look) {
+	f.looked, f.object = true, found.object
+	if !f.polling {
+		f.trouble = nil
+	}
+	f.emit(sighting{look: found, trouble: f.trouble, polling: f.polling})
+}
+
+// well notes that the watch works, and tells what it delivered, nil for nothing
+// new.
+func (f *follower) well(found *look) {
+	if found != nil {
+		f.object = found.object
+	}
+	f.pace.reset()
+	f.proven = true
+	f.failing, f.trouble, f.polling, f.again = time.Time{}, nil, false, false
+	f.emit(sighting{look: found})
+}
+
+// fail notes an attempt that failed and returns how long to wait. It is told
+// once it is clear that it is more than a restart, and again when the kind of
+// failure changes. Listed says that only the watch failed.
+func (f *follower) fail(err error, listed bool) time.Duration {
+	now := f.clock.Now()
+	if f.failing.IsZero() {
+		f.failing = now
+	}
+	trouble := newTrouble(err)
+	wait := f.pace.wait(trouble.denied() || listed, retryAfter(err), rand.Float64())
+	if f.looked && f.trouble == nil && now.Sub(f.failing) < grace {
+		return wait
+	}
+	if f.trouble == nil || f.trouble.class != trouble.class {
+		f.trouble = trouble
+	}
+	f.looked, f.polling = true, listed
+	f.emit(sighting{trouble: f.trouble, polling: f.polling})
+	return wait
+}
+
+// pause waits; it returns false when ctx is over.
+func (f *follower) pause(ctx context.Context, d time.Duration) bool {
+	timer := f.clock.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C():
+		return true
+	}
+}
+
+// list reads the ConfigMap, and which version of all of them that was.
+func (f *follower) list(ctx context.Context, s *session) (found *look, version string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	var all corev1.ConfigMapList
+	opts := metav1.ListOptions{FieldSelector: f.selector()}
+	err = s.client.Get().Namespace(f.namespace).Resource("configmaps").
+		VersionedParams(&opts, parameter).MaxRetries(0).Do(ctx).Into(&all)
+	if err != nil {
+		return nil, "", err
+	}
+	found = &look{missing: errors.New("there is no such ConfigMap")}
+	for i := range all.Items {
+		if all.Items[i].Name == f.name {
+			found = lookAt(&all.Items[i])
+		}
+	}
+	return found, all.ResourceVersion, nil
+}
+
+func (f *follower) selector() string {
+	return fields.OneTermEqualSelector(metav1.ObjectNameField, f.name).String()
+}
+
+// lookAt takes the document out of a ConfigMap. No more of it is kept than a
+// document may have, and a byte.
+func lookAt(m *corev1.ConfigMap) *look {
+	data := m.BinaryData[source.DocumentKey]
+	if text, ok := m.Data[source.DocumentKey]; ok {
+		data = []byte(text[:min(len(text), document.MaxBytes+1)])
+	}
+	if data == nil {
+		return &look{object: m.ResourceVersion, missing: fmt.Errorf("it has no key %s%s", source.DocumentKey, others(m))}
+	}
+	return &look{object: m.ResourceVersion, data: data[:min(len(data), document.MaxBytes+1)]}
+}
+
+// others names a few of the keys that are there instead.
+func others(m *corev1.ConfigMap) string {
+	const few = 3
+	var keys []string
+	for key := range m.Data {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	if len(keys) == 0 {
+		return ""
+	}
+	return ", but " + strings.Join(keys[:min(len(keys), few)], ", ")
+}
+
+// watch delivers the changes after a version until the server ends the watch,
+// and returns the version to go on with.
+func (f *follower) watch(ctx context.Context, s *session, version string) (string, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	lasts := watchMin + rand.N(watchMax-watchMin)
+	stream, err := f.open(ctx, cancel, s, version, lasts)
+	if err != nil {
+		return "", err
+	}
+	w := &watching{follower: f, version: version, reads: make(chan reading, 1)}
+	defer w.end(cancel)
+	defer stream.Stop()
+	err = w.run(ctx, stream, lasts+watchSlack)
+	return w.version, err
+}
+
+// open starts a watch. Accepting it must not take longer than any other request.
+func (f *follower) open(ctx context.Context, cancel func(), s *session, version string, lasts time.Duration) (watch.Interface, error) {
+	late := f.clock.AfterFunc(requestTimeout, cancel)
+	seconds := int64(lasts / time.Second)
+	opts := metav1.ListOptions{
+		FieldSelector: f.selector(), ResourceVersion: version,
+		Watch: true, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
+	}
+	stream, err := s.client.Get().Namespace(f.namespace).Resource("configmaps").
+		VersionedParams(&opts, parameter).MaxRetries(0).Watch(ctx)
+	if !late.Stop() && err == nil {
+		stream.Stop()
+		err = errSlow
+	}
+	return stream, err
+}
+
+// watching is one watch that was accepted.
+type watching struct {
+	*follower
+	version string
+	events  int
+	reads   chan reading
+	reading bool
+	seen    int // events when the read under way began
+}
+
+// reading is the result of a plain read.
+type reading struct {
+	found *look
+	err   error
+}
+
+func (w *watching) run(ctx context.Context, stream watch.Interface, limit time.Duration) error {
+	began := w.clock.Now()
+	proven, end := w.clock.NewTimer(proof), w.clock.NewTimer(limit)
+	check := w.clock.NewTimer(jittered(w.check))
+	defer proven.Stop()
+	defer end.Stop()
+	defer check.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case event, ok := <-stream.ResultChan():
+			if !ok {
+				return w.ended(began)
+			}
+			if err := w.take(event); err != nil {
+				return err
+			}
+		case <-proven.C():
+			w.well(nil)
+		case <-check.C():
+			w.read(ctx)
+		case r := <-w.reads:
+			w.reading = false
+			if r.err != nil {
+				check.Reset(jittered(min(w.check, rereadAfter)))
+				continue
+			}
+			if err := w.compare(r.found); err != nil {
+				return err
+			}
+			check.Reset(jittered(w.check))
+		case <-end.C():
+			return errStalled
+		}
+	}
+}
+
+// ended judges the end of a stream.
+func (w *watching) ended(began time.Time) error {
+	if w.events == 0 && w.clock.Now().Sub(began) < proof {
+		return errShort
+	}
+	return nil
+}
+
+// take delivers one event.
+func (w *watching) take(event watch.Event) error {
+	if event.Type == watch.Error {
+		return streamError(event.Object)
+	}
+	m, ok := event.Object.(*corev1.ConfigMap)
+	if !ok {
+		return fmt.Errorf("the watch delivered a %T, not a ConfigMap", event.Object)
+	}
+	w.events++
+	w.version = m.ResourceVersion
+	switch {
+	case event.Type == watch.Bookmark:
+		w.well(nil)
+	case m.Name != w.name:
+	case event.Type == watch.Deleted:
+		w.well(&look{missing: errors.New("the ConfigMap was deleted")})
+	default:
+		w.well(lookAt(m))
+	}
+	return nil
+}
+
+// read begins a plain read, on connections of its own.
+func (w *watching) read(ctx context.Context) {
+	w.reading, w.seen = true, w.events
+	go func() {
+		s, err := openSession(w.config, true)
+		if err != nil {
+			w.reads <- reading{err: err}
+			return
+		}
+		defer s.close()
+		found, _, err := w.list(ctx, s)
+		w.reads <- reading{found, err}
+	}()
+}
+
+// compare holds what a plain read found against what the watch delivered. Where
+// events came meanwhile the watch is alive, and may know more than the read. A
+// read that failed says nothing about the watch, and a server that is too busy
+// for it would not be helped by ending that.
+func (w *watching) compare(found *look) error {
+	switch {
+	case w.events != w.seen:
+	case found.object != w.object:
+		w.well(found)
+		return errStalled
+	default:
+		w.emit(sighting{trouble: w.trouble, polling: w.polling})
+	}
+	return nil
+}
+
+// end waits for the read under way.
+func (w *watching) end(cancel func()) {
+	cancel()
+	if w.reading {
+		<-w.reads
+	}
+}
+
+// jittered returns d, give or take a fifth.
+func jittered(d time.Duration) time.Duration {
+	return d*4/5 + rand.N(d*2/5+1)
+}

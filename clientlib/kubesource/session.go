@@ -1,0 +1,210 @@
+package kubesource
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/go-logr/logr"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// requestTimeout bounds a list, and the time until a watch is accepted.
+	requestTimeout = 10 * time.Second
+	// dialTimeout bounds a connection's coming about.
+	dialTimeout = 3 * time.Second
+	// pingAfter without a sign of life makes an HTTP/2 connection ask for one;
+	// without an answer in the same time it is closed.
+	pingAfter = 15 * time.Second
+)
+
+// silent keeps client-go from logging: what it would say is in the update.
+var silent = logr.Discard()
+
+// The types that requests need, and no others: the scheme of client-go would
+// link every API there is.
+var (
+	codecs    serializer.CodecFactory
+	parameter runtime.ParameterCodec
+)
+
+func init() {
+	scheme := runtime.NewScheme()
+	metav1.AddToGroupVersion(scheme, corev1.SchemeGroupVersion)
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.ConfigMap{}, &corev1.ConfigMapList{})
+	codecs, parameter = serializer.NewCodecFactory(scheme), runtime.NewParameterCodec(scheme)
+}
+
+// sessions hands out the session that all watches of a source share.
+type sessions struct {
+	config *rest.Config
+
+	mu      sync.Mutex
+	current *session
+	closed  bool
+}
+
+// try finds out whether the configuration can be used at all.
+func (s *sessions) try() error {
+	session, err := openSession(s.config, false)
+	if err == nil {
+		session.close()
+	}
+	return err
+}
+
+// get returns the session, a new one if there is none.
+func (s *sessions) get() (*session, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errors.New("the source has ended")
+	}
+	if s.current == nil {
+		current, err := openSession(s.config, false)
+		if err != nil {
+			return nil, err
+		}
+		s.current = current
+	}
+	return s.current, nil
+}
+
+// drop closes a session that failed: the next one has new connections, and reads
+// the CA bundle and the token anew.
+func (s *sessions) drop(failed *session) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.current == failed {
+		s.current = nil
+	}
+	failed.close()
+}
+
+func (s *sessions) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.current != nil {
+		s.current.close()
+	}
+}
+
+// session is a client of the API server with connections of its own.
+type session struct {
+	client    *rest.RESTClient
+	transport *http.Transport
+	dial      func(ctx context.Context, network, address string) (net.Conn, error)
+
+	mu     sync.Mutex
+	conns  map[*conn]struct{}
+	closed bool
+}
+
+// openSession makes a session; a brief one is for a single request. client-go
+// shares connections between all clients of a process, and a stalled one would
+// take the read that is to find that out with it.
+func openSession(config *rest.Config, brief bool) (*session, error) {
+	config = rest.CopyConfig(config)
+	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
+	config.NegotiatedSerializer = codecs.WithoutConversion()
+	config.ContentType = runtime.ContentTypeProtobuf
+	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
+	config.QPS, config.RateLimiter, config.Timeout = -1, nil, 0
+	config.WarningHandler = rest.NoWarnings{}
+	if config.UserAgent == "" {
+		config.UserAgent = "timeouts-clientlib/kubesource"
+	}
+	s := &session{conns: map[*conn]struct{}{}, dial: config.Dial}
+	if s.dial == nil {
+		s.dial = (&net.Dialer{Timeout: dialTimeout, KeepAlive: pingAfter}).DialContext
+	}
+	base, err := s.base(config, brief)
+	if err != nil {
+		return nil, err
+	}
+	wrapped, err := rest.HTTPWrappersForConfig(config, base)
+	if err != nil {
+		return nil, err
+	}
+	s.client, err = rest.RESTClientForConfigAndClient(config, &http.Client{Transport: wrapped})
+	return s, err
+}
+
+func (s *session) base(config *rest.Config, brief bool) (http.RoundTripper, error) {
+	if config.Transport != nil {
+		return config.Transport, nil
+	}
+	tlsConfig, err := rest.TLSConfigFor(config)
+	if err != nil {
+		return nil, err
+	}
+	proxy := config.Proxy
+	if proxy == nil {
+		proxy = http.ProxyFromEnvironment
+	}
+	s.transport = &http.Transport{
+		Proxy:               proxy,
+		DialContext:         s.dialTracked,
+		TLSClientConfig:     tlsConfig,
+		TLSHandshakeTimeout: requestTimeout,
+		DisableKeepAlives:   brief,
+		DisableCompression:  config.DisableCompression,
+		ForceAttemptHTTP2:   !brief,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingAfter},
+		IdleConnTimeout:     90 * time.Second,
+	}
+	return s.transport, nil
+}
+
+func (s *session) dialTracked(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := s.dial(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, session: s}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		raw.Close()
+		return nil, net.ErrClosed
+	}
+	s.conns[c] = struct{}{}
+	return c, nil
+}
+
+// close ends the session and every connection of it.
+func (s *session) close() {
+	s.mu.Lock()
+	s.closed = true
+	open := s.conns
+	s.conns = nil
+	s.mu.Unlock()
+	for c := range open {
+		c.Conn.Close()
+	}
+	if s.transport != nil {
+		s.transport.CloseIdleConnections()
+	}
+}
+
+// conn is a connection that its session knows of.
+type conn struct {
+	net.Conn
+	session *session
+}
+
+func (c *conn) Close() error {
+	c.session.mu.Lock()
+	delete(c.session.conns, c)
+	c.session.mu.Unlock()
+	return c.Conn.Close()
+}

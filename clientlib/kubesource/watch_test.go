@@ -1,0 +1,385 @@
+package kubesource
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/source"
+)
+
+func empty(*fakeAPI) {}
+
+// with prepares a document for the client checkout.
+func with(t *testing.T, client string) func(*fakeAPI) {
+	return func(f *fakeAPI) { f.put("timeouts-checkout", docFor(t, client)) }
+}
+
+func TestTheConfigMapOfTheClientComesFirst(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
+		if origin := h.last().Origin; origin != "ConfigMap shop/timeouts-checkout" {
+			t.Errorf("origin %q", origin)
+		}
+		f.put("timeouts", docFor(t, "all"))
+		advance(time.Millisecond)
+		h.wantUpdates(1)
+
+		f.put("timeouts-checkout", rendered(t, &document.Document{Namespace: "shop", Client: "checkout", Tombstone: true}))
+		advance(time.Millisecond)
+		h.want("all", source.ReasonNone, source.DeliveryWatch)
+		f.put("timeouts", rendered(t, &document.Document{Namespace: "shop", Tombstone: true}))
+		advance(time.Millisecond)
+		h.want("tombstone", source.ReasonNone, source.DeliveryWatch)
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(time.Millisecond)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+		h.wantUpdates(4)
+	})
+}
+
+func TestWithoutAConfigMapItSaysSoAndWaits(t *testing.T) {
+	withFake(t, empty, func(t *testing.T, f *fakeAPI, h *heard) {
+		h.wantUpdates(1)
+		h.want("", source.ReasonNoDocument, source.DeliveryWatch)
+		if m := h.last().Message(); !strings.Contains(m, "ConfigMap shop/timeouts-checkout") || !strings.Contains(m, "ConfigMap shop/timeouts ") {
+			t.Errorf("the message %q does not name both ConfigMaps", m)
+		}
+		f.put("timeouts", docFor(t, "all"))
+		advance(time.Millisecond)
+		h.want("all", source.ReasonNone, source.DeliveryWatch)
+	})
+}
+
+// A ConfigMap that is deleted, emptied or broken takes no policy away.
+func TestTheLastGoodDocumentStays(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		for _, c := range []struct {
+			name   string
+			break_ func()
+			reason source.Reason
+			words  string
+		}{
+			{"deleted", func() { f.delete("timeouts-checkout") }, source.ReasonSourceGone, "was deleted"},
+			{"another key", func() { f.putKeys("timeouts-checkout", map[string]string{"policy.yaml": "x"}) }, source.ReasonSourceGone, "no key policy.json, but policy.yaml"},
+			{"no key", func() { f.putKeys("timeouts-checkout", nil) }, source.ReasonSourceGone, "no key policy.json"},
+			{"empty", func() { f.put("timeouts-checkout", "") }, source.ReasonInvalidUpdate, "empty"},
+			{"no JSON", func() { f.put("timeouts-checkout", "hello") }, source.ReasonInvalidUpdate, "NotJSON"},
+			{"too large", func() { f.put("timeouts-checkout", strings.Repeat(" ", document.MaxBytes+100)) }, source.ReasonInvalidUpdate, "TooLarge"},
+		} {
+			c.break_()
+			advance(time.Millisecond)
+			h.want("a", c.reason, source.DeliveryWatch)
+			if m := h.last().Message(); !strings.Contains(m, c.words) {
+				t.Errorf("%s: the message %q has no %q", c.name, m, c.words)
+			}
+			f.put("timeouts-checkout", docFor(t, "a"))
+			advance(time.Millisecond)
+			h.want("a", source.ReasonNone, source.DeliveryWatch)
+		}
+	})
+}
+
+func TestAWatchGoesOnWhereTheLastOneEnded(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		for range 20 {
+			advance(time.Minute)
+			f.endWatches(nil)
+		}
+		advance(time.Second)
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(time.Millisecond)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+		h.wantUpdates(2)
+		// Two lists at the start, and the plain reads.
+		if reads := 2 * int(20*time.Minute/(DefaultCheck*4/5)); f.lists.Load() > int64(2+reads) {
+			t.Errorf("%d lists", f.lists.Load())
+		}
+	})
+}
+
+// The server has forgotten the version that the watch would go on with: at its
+// start, and in the middle.
+func TestAForgottenVersionIsListedAnew(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(time.Minute)
+		f.endWatches(nil)
+		f.set(func() { f.version += 100; f.forgets = f.version })
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(2 * reconnectSpread)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+
+		advance(time.Minute)
+		f.set(func() { f.deaf = true })
+		f.endWatches(gone())
+		advance(2 * reconnectSpread)
+		f.put("timeouts-checkout", docFor(t, "c"))
+		f.endWatches(gone())
+		advance(2 * time.Second)
+		h.want("c", source.ReasonNone, source.DeliveryWatch)
+		h.wantUpdates(3)
+	})
+}
+
+// A server that says 410 to whatever it just said is not asked in a loop.
+func TestForgettingWithoutEndIsAFailure(t *testing.T) {
+	withFake(t, func(f *fakeAPI) { with(t, "a")(f); f.forgets = 1 << 40 }, func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(time.Hour)
+		if f.lists.Load() > 2*2*60*4 {
+			t.Errorf("%d lists in an hour", f.lists.Load())
+		}
+		// Lists succeed, so changes arrive all the same.
+		h.want("a", source.ReasonWatchUnavailable, source.DeliveryPoll)
+	})
+}
+
+func TestAnOutageIsToldOnceAndEnds(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(time.Minute)
+		f.kill()
+		advance(grace - time.Second)
+		h.wantUpdates(1)
+		f.dials.Store(0)
+		advance(time.Hour)
+		h.want("a", source.ReasonUnreachable, source.DeliveryWatch)
+		h.wantUpdates(2)
+		if most := 2 * int(time.Hour/(DefaultMaxBackoff/2)); f.dials.Load() > int64(most) {
+			t.Errorf("%d dials in an hour, want at most %d", f.dials.Load(), most)
+		}
+		if age := time.Since(h.last().Check.Last()); age < time.Hour {
+			t.Errorf("after an hour without a server the check is %s old", age)
+		}
+		f.put("timeouts-checkout", docFor(t, "b"))
+		f.set(func() { f.down = false })
+		advance(DefaultMaxBackoff + time.Second)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+		if age := time.Since(h.last().Check.Last()); age > 5*time.Second {
+			t.Errorf("after the outage the check is %s old", age)
+		}
+	})
+}
+
+func TestARestartOfTheServerIsNoNews(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(time.Minute)
+		f.kill()
+		advance(2 * time.Second)
+		// One that starts refuses what it cannot judge yet.
+		f.set(func() { f.down, f.refuse = false, func(bool) *metav1.Status { return forbidden() } })
+		advance(time.Second)
+		f.set(func() { f.refuse = nil })
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(DefaultMaxBackoff)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+		h.wantUpdates(2)
+	})
+}
+
+// Rights are missing from the start, are given, withdrawn and given back.
+func TestARefusalIsToldOnceAndAskedAboutSlowly(t *testing.T) {
+	refuse := func(f *fakeAPI) { f.refuse = func(bool) *metav1.Status { return forbidden() } }
+	withFake(t, func(f *fakeAPI) { with(t, "a")(f); refuse(f) }, func(t *testing.T, f *fakeAPI, h *heard) {
+		h.want("", source.ReasonForbidden, source.DeliveryWatch)
+		if m := h.last().Message(); !strings.Contains(m, "User cannot") || !strings.Contains(m, "list and watch") {
+			t.Errorf("the message %q names neither cause nor mend", m)
+		}
+		advance(time.Hour)
+		h.wantUpdates(1)
+		if most := 2 * (10 + int(time.Hour/(DefaultMaxDeniedBackoff/2))); f.lists.Load() > int64(most) {
+			t.Errorf("%d requests in an hour, want at most %d", f.lists.Load(), most)
+		}
+		f.set(func() { f.refuse = nil })
+		advance(DefaultMaxDeniedBackoff + time.Second)
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
+
+		f.set(func() { refuse(f) })
+		advance(time.Minute)
+		h.want("a", source.ReasonNone, source.DeliveryWatch) // the watch goes on
+		f.endWatches(nil)
+		advance(3 * grace)
+		h.want("a", source.ReasonForbidden, source.DeliveryWatch)
+		told := len(h.updates())
+		advance(time.Hour)
+		h.wantUpdates(told)
+		f.put("timeouts-checkout", docFor(t, "b"))
+		f.set(func() { f.refuse = nil })
+		advance(DefaultMaxDeniedBackoff + time.Second)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+	})
+}
+
+// Where only the watch is refused, or cut by something in between, lists deliver
+// changes.
+func TestWithoutAWatchItPolls(t *testing.T) {
+	cut := func(f *fakeAPI) func() {
+		return func() {
+			f.refuse = func(watch bool) *metav1.Status {
+				if watch {
+					return forbidden()
+				}
+				return nil
+			}
+		}
+	}
+	withFake(t, func(f *fakeAPI) { with(t, "a")(f); cut(f)() }, func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(3 * grace)
+		h.want("a", source.ReasonWatchUnavailable, source.DeliveryPoll)
+		if u := h.last(); u.Err != nil || !strings.Contains(u.Message(), "User cannot") {
+			t.Errorf("want a warning, got %s", describe(u))
+		}
+		told := len(h.updates())
+		advance(time.Hour)
+		h.wantUpdates(told)
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(DefaultMaxDeniedBackoff + time.Second)
+		h.want("b", source.ReasonWatchUnavailable, source.DeliveryPoll)
+		if most := 2 * (20 + 2*int(time.Hour/DefaultMaxDeniedBackoff)); f.lists.Load() > int64(most) {
+			t.Errorf("%d lists in an hour, want at most %d", f.lists.Load(), most)
+		}
+		f.set(func() { f.refuse = nil })
+		advance(DefaultMaxDeniedBackoff + 2*proof)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+	})
+}
+
+// The stream is open and delivers nothing: no event, no bookmark, no end.
+func TestASilentStallIsFoundByThePlainRead(t *testing.T) {
+	withFake(t, func(f *fakeAPI) { with(t, "a")(f); f.deaf = true }, func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(time.Second)
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(DefaultCheck * 4 / 5 / 2)
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
+		if age := time.Since(h.last().Check.Last()); age < time.Minute {
+			t.Errorf("the check is %s old: the stall cannot be seen", age)
+		}
+		advance(DefaultCheck)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+		if f.accepted.Load() < 3 {
+			t.Errorf("%d watches: the stalled one was not replaced", f.accepted.Load())
+		}
+		// Nothing changes: the reads agree, and the watches stay.
+		advance(10 * DefaultCheck)
+		if age := time.Since(h.last().Check.Last()); age > DefaultCheck*6/5 {
+			t.Errorf("the check is %s old", age)
+		}
+		h.wantUpdates(2)
+	})
+}
+
+// Bookmarks are signs of life.
+func TestBookmarksRenewTheCheck(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(2 * time.Minute)
+		f.bookmark()
+		advance(time.Millisecond)
+		if age := time.Since(h.last().Check.Last()); age > time.Second {
+			t.Errorf("after a bookmark the check is %s old", age)
+		}
+		h.wantUpdates(1)
+	})
+}
+
+func TestAPlainReadThatFailsLeavesTheWatchAlone(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		f.set(func() {
+			f.refuse = func(watch bool) *metav1.Status {
+				if watch {
+					return nil
+				}
+				return status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too busy")
+			}
+		})
+		advance(watchMin - time.Second)
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(time.Millisecond)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+		if f.accepted.Load() != 2 {
+			t.Errorf("%d watches, want the 2 from the start", f.accepted.Load())
+		}
+	})
+}
+
+func TestAServerThatDoesNotAnswerIsToldOfSoon(t *testing.T) {
+	withFake(t, func(f *fakeAPI) { f.swallow = true }, func(t *testing.T, f *fakeAPI, h *heard) {
+		h.wantUpdates(0)
+		advance(firstLook)
+		h.want("", source.ReasonUnreachable, source.DeliveryWatch)
+		f.set(func() { f.swallow = false })
+		f.put("timeouts", docFor(t, "all"))
+		advance(requestTimeout + DefaultMaxBackoff)
+		h.want("all", source.ReasonNone, source.DeliveryWatch)
+	})
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	busy := status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too busy")
+	busy.Details = &metav1.StatusDetails{RetryAfterSeconds: 20}
+	withFake(t, func(f *fakeAPI) { f.refuse = func(bool) *metav1.Status { return busy } }, func(t *testing.T, f *fakeAPI, h *heard) {
+		h.want("", source.ReasonUnreachable, source.DeliveryWatch)
+		advance(19 * time.Second)
+		if f.lists.Load() != 2 {
+			t.Errorf("%d requests before the server wants any", f.lists.Load())
+		}
+		advance(10 * time.Minute)
+		if most := 2 * (1 + int(10*time.Minute/(20*time.Second))); f.lists.Load() > int64(most) {
+			t.Errorf("%d requests, want at most %d", f.lists.Load(), most)
+		}
+	})
+}
+
+func TestRunSaysWhatIsSetUpWrongly(t *testing.T) {
+	t.Setenv("KUBERNETES_SERVICE_HOST", "")
+	t.Setenv("POD_NAMESPACE", "")
+	config := WithConfig((&fakeAPI{}).config())
+	for _, c := range []struct {
+		name, want string
+		source     source.Source
+	}{
+		{"no client", "spec.clients", New("", config, WithNamespace("shop"))},
+		{"not in a cluster", "WithConfig", New("checkout")},
+		{"no namespace", "POD_NAMESPACE", New("checkout", config)},
+		{"no configuration", "is nil", New("checkout", WithConfig(nil))},
+		{"no certificate", "/nowhere", New("checkout", WithNamespace("shop"), WithConfig(badCA()))},
+		{"checks too rare", "WithCheck", New("checkout", config, WithCheck(MaxCheck+1))},
+		{"no time between checks", "WithCheck", New("checkout", config, WithCheck(0))},
+		{"no backoff", "WithMaxBackoff", New("checkout", config, WithMaxBackoff(0, time.Minute))},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := c.source.Run(t.Context(), func(source.Update) { t.Error("it said something") })
+			if err == nil || !strings.Contains(err.Error(), c.want) || !strings.HasPrefix(err.Error(), "kubesource: ") {
+				t.Errorf("Run returned %v, want an error with %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestPace(t *testing.T) {
+	p := pace{max: 4 * time.Second, maxDenied: time.Minute}
+	for i, want := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
+		if got := p.wait(false, 0, 0); got != want {
+			t.Errorf("wait %d is %s, want %s", i+1, got, want)
+		}
+	}
+	if got := p.wait(false, 0, 0.999); got > 2010*time.Millisecond || got < 2*time.Second {
+		t.Errorf("the shortest wait is %s", got)
+	}
+	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
+		if got := p.wait(true, 0, 0); got != time.Duration(want)*time.Second {
+			t.Errorf("slow wait %d is %s, want %d s", i+1, got, want)
+		}
+	}
+	if got := p.wait(false, 10*time.Second, 1); got != 12500*time.Millisecond {
+		t.Errorf("with Retry-After 10s the wait is %s", got)
+	}
+	if got := p.wait(false, time.Hour, 0); got != maxRetryAfter {
+		t.Errorf("with Retry-After 1h the wait is %s", got)
+	}
+	p.reset()
+	if got := p.wait(true, 0, 0); got != time.Second {
+		t.Errorf("after a success the slow wait is %s", got)
+	}
+}
