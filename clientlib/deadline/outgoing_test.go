@@ -5,8 +5,11 @@ import (
 	"errors"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
+	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -291,4 +294,63 @@ func TestDetachedWorkGoesOnAfterTheRequestEnded(t *testing.T) {
 			t.Error(err)
 		}
 	})
+}
+
+// Where the wait for a connection is watched, since the policy limits it, it is
+// taken off what the peer is told.
+func TestTheWaitForAConnectionIsNotThePeersToSpend(t *testing.T) {
+	for limit, want := range map[string]string{`,"connect":"500ms"`: "4780 4980", "": "4980 4980"} {
+		doc := `{"name":"orders","hosts":["orders"],"timeouts":{"total":"5s"` + limit + `},"deadline":{"header":"X-Deadline-Ms","reserve":"20ms"}}`
+		inFakeTime(t, doc, ok, func(r *rig) {
+			base := r.network.Transport()
+			base.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				<-time.After(200 * time.Millisecond)
+				return r.network.Dial(ctx, network, addr)
+			}
+			r.http.Transport = nethttp.NewTransport(r.client, base)
+			for range 2 { // the second time there is a connection
+				if err := r.get(r.t.Context(), "http://orders/", nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if told := r.told("X-Deadline-Ms"); told != want {
+				t.Errorf("with %q: told %s, want %s", limit, told, want)
+			}
+		})
+	}
+}
+
+// The same over real connections, with TLS and HTTP/2, for the race detector.
+func TestWhatThePeerIsToldIsWrittenByNobodyElseMeanwhile(t *testing.T) {
+	told := make(chan string, 200)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		told <- r.Proto + " " + r.Header.Get("X-Deadline-Ms")
+	}))
+	server.EnableHTTP2 = true
+	server.StartTLS()
+	defer server.Close()
+	host := server.Listener.Addr().String()
+	client := newClient(t, `{"name":"orders","hosts":["`+host+`"],"timeouts":{"total":"20s","connect":"10s"},"deadline":{"header":"X-Deadline-Ms","reserve":"20ms"}}`)
+	defer client.Close()
+	h := &http.Client{Transport: nethttp.NewTransport(client, server.Client().Transport)}
+	var callers sync.WaitGroup
+	for range 8 {
+		callers.Go(func() {
+			for range 10 {
+				resp, err := h.Get(server.URL)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = resp.Body.Close()
+			}
+		})
+	}
+	callers.Wait()
+	for range 80 {
+		proto, left, _ := strings.Cut(<-told, " ")
+		if ms, err := strconv.Atoi(left); err != nil || ms < 1 || ms > 19980 || proto != "HTTP/2.0" {
+			t.Errorf("told %q over %s", left, proto)
+		}
+	}
 }

@@ -138,6 +138,17 @@ func (a *attempt) tell(out *http.Request) {
 	}
 }
 
+// tellAgain takes the wait for a connection off what the peer is told. It is
+// called by the goroutine that makes the request, before the header is written.
+func (a *attempt) tellAgain() {
+	if a.stamp[0] == "" {
+		return
+	}
+	if text, ok := a.flight.StampText(a.flight.Now()); ok {
+		a.stamp[0] = text
+	}
+}
+
 // failed builds the result of an attempt or a body that came to nothing. Whose
 // limit it was is asked of the scope, the caller's context and the clock before
 // the error is looked at.

@@ -43,7 +43,7 @@ func (a *attempt) watchPhases(ctx context.Context) context.Context {
 	trace := &httptrace.ClientTrace{}
 	if p.Connect > 0 {
 		trace.GetConn = func(string) { w.connect() }
-		trace.GotConn = func(httptrace.GotConnInfo) { w.halt() }
+		trace.GotConn = func(httptrace.GotConnInfo) { w.halt(); a.tellAgain() }
 		trace.DNSStart = func(httptrace.DNSStartInfo) { w.dialed() }
 		trace.ConnectStart = func(string, string) { w.dialed() }
 		trace.TLSHandshakeStart = w.dialed
