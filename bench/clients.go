@@ -15,6 +15,7 @@ import (
 	"github.com/go-resty/resty/v2"
 	"github.com/hashicorp/go-retryablehttp"
 
+	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
 )
 
@@ -128,13 +129,17 @@ func httpCases(base http.RoundTripper, url, host, elsewhere string, run func(mak
 		{name: "context.WithTimeout", run: run(withTimeout(&http.Client{Transport: base}, url))},
 		{name: "Client.Timeout", run: run(plainly(&http.Client{Transport: base, Timeout: total}, url))},
 	}
-	for _, own := range []struct{ name, rules, host, url string }{
-		{"ours, no policy for the host", allRules, "nobody.example", elsewhere},
-		{"ours, total only", `"timeouts":{"total":"10s"}`, host, url},
-		{"ours, all mechanisms", allRules, host, url},
-		{"ours, all and deadline header", headerRules, host, url},
+	for _, own := range []struct {
+		name, rules, host, url string
+		options                []clientlib.Option
+	}{
+		{"ours, no policy for the host", allRules, "nobody.example", elsewhere, []clientlib.Option{metrics()}},
+		{"ours, total only, no metrics", `"timeouts":{"total":"10s"}`, host, url, nil},
+		{"ours, all but metrics", allRules, host, url, nil},
+		{"ours, all mechanisms", allRules, host, url, []clientlib.Option{metrics()}},
+		{"ours, all and deadline header", headerRules, host, url, []clientlib.Option{metrics()}},
 	} {
-		c, err := client(own.host, own.rules)
+		c, err := client(own.host, own.rules, own.options...)
 		if err != nil {
 			return nil, done, err
 		}

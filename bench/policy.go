@@ -43,16 +43,17 @@ func parse(data []byte) (*document.Document, error) {
 	return doc, nil
 }
 
-// client returns a client of ours under rules for one host, with its metrics in
-// a Prometheus registry.
-func client(host, rules string) (*clientlib.Client, error) {
+// metrics counts a client's calls in a Prometheus registry.
+func metrics() clientlib.Option { return clientprom.With(prometheus.NewRegistry()) }
+
+// client returns a client of ours under rules for one host.
+func client(host, rules string, more ...clientlib.Option) (*clientlib.Client, error) {
 	doc, err := parse(policies(1, func(int) string { return host }, rules))
 	if err != nil {
 		return nil, err
 	}
-	return clientlib.New(context.Background(), "bench",
+	return clientlib.New(context.Background(), "bench", append(more,
 		clientlib.WithSource(source.Static(doc)),
 		clientlib.WithReporter(nil),
-		clientlib.WithLogger(slog.New(slog.DiscardHandler)),
-		clientprom.With(prometheus.NewRegistry()))
+		clientlib.WithLogger(slog.New(slog.DiscardHandler)))...)
 }

@@ -1,10 +1,8 @@
 package clientprom
 
 import (
-	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -196,38 +194,4 @@ func (r *recorder) retire(last bool) {
 	m.requestTime.DeletePartialMatch(labels)
 	m.bodyTime.DeletePartialMatch(labels)
 	m.tryTime.DeletePartialMatch(labels)
-}
-
-// table is a map that is read without a lock and copied to be written: it is
-// written a few times in the life of a process. The zero value is empty.
-type table[K comparable, V any] struct {
-	entries atomic.Pointer[map[K]V]
-}
-
-func (t *table[K, V]) find(key K) (V, bool) {
-	entries := t.entries.Load()
-	if entries == nil {
-		var zero V
-		return zero, false
-	}
-	v, ok := (*entries)[key]
-	return v, ok
-}
-
-// fill adds an entry. A recorder that is retired adds none, so that the last
-// calls under an old document leave no series behind.
-func fill[K comparable, V any](r *recorder, t *table[K, V], key K, build func() V) (V, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if v, ok := t.find(key); ok || r.retired {
-		return v, ok
-	}
-	next := map[K]V{}
-	if entries := t.entries.Load(); entries != nil {
-		next = maps.Clone(*entries)
-	}
-	v := build()
-	next[key] = v
-	t.entries.Store(&next)
-	return v, true
 }

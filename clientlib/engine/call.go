@@ -177,6 +177,9 @@ func (c *Call) BeginAttempt() (number int, now time.Time) {
 	return int(c.attempts), c.at(c.began)
 }
 
+// Began returns when the attempt under way began.
+func (c *Call) Began() time.Time { return c.at(c.began) }
+
 // Continue carries the call on to the next hop of a redirect. The hop has the
 // attempts and ceilings of its own policy (nil where none names its host), while
 // deadline, retry budget, breaker and events stay those of the call.

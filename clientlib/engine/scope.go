@@ -58,8 +58,14 @@ type Scope struct {
 // Open starts the limits of an attempt that begins at now. A policy without any
 // limit and without retries costs nothing: the scope is then the parent.
 func (s *Scope) Open(parent context.Context, c *Call, now time.Time) {
+	s.open(parent, c, now.Sub(c.start))
+}
+
+// OpenBegun is Open for the attempt that BeginAttempt has just counted.
+func (s *Scope) OpenBegun(parent context.Context, c *Call) { s.open(parent, c, c.began) }
+
+func (s *Scope) open(parent context.Context, c *Call, began time.Duration) {
 	p := c.Policy
-	began := now.Sub(c.start)
 	s.call, s.policy, s.Context = c, p, parent
 	// A call in mode Shadow has no end; a hop in mode Shadow has that of its call.
 	s.totalEnd, s.attemptEnd, s.bodyEnd = c.before(c.end), never, never

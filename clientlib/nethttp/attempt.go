@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
-	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
@@ -20,7 +19,6 @@ type attempt struct {
 	engine.Scope
 
 	flight *flight
-	began  time.Time
 	phases *phaseWatch
 	stamp  [1]string
 	// request is the copy that is sent. It is part of the attempt, so that it
@@ -29,7 +27,7 @@ type attempt struct {
 
 	// Of the final response:
 	inner   io.ReadCloser
-	status  int
+	status  int32
 	stream  bool
 	ticket  uint32 // of the redirect that the response is, see hop
 	closed  atomic.Bool
@@ -124,7 +122,7 @@ func (a *attempt) tell(out *http.Request) {
 	if name == "" {
 		return
 	}
-	text, ok := a.flight.StampText(a.began)
+	text, ok := a.flight.StampText(a.flight.Began())
 	if !ok && !hasHeader(out.Header, name) {
 		return
 	}
@@ -191,7 +189,7 @@ func (a *attempt) discard(resp *http.Response) {
 // deliver hands the final response to the caller; from now on its body belongs
 // to the attempt.
 func (a *attempt) deliver(resp *http.Response) {
-	a.status, a.inner = resp.StatusCode, resp.Body
+	a.status, a.inner = int32(resp.StatusCode), resp.Body
 	switch {
 	case isUpgrade(resp):
 		a.deliverUpgrade(resp)
@@ -263,7 +261,7 @@ func (a *attempt) endOnce(o engine.Outcome) {
 		a.compareBody()
 	}
 	a.Finish()
-	o.Status = a.status
+	o.Status = int(a.status)
 	a.flight.BodyDone(a.flight.Decided(), o)
 	if a.ticket != 0 {
 		a.flight.hop.closed(a.ticket)

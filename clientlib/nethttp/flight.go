@@ -89,8 +89,8 @@ func (f *flight) open(ctx context.Context) *attempt {
 	}
 	f.firstUsed = true
 	a.flight = f
-	_, a.began = f.BeginAttempt()
-	a.Open(ctx, &f.Call, a.began)
+	f.BeginAttempt()
+	a.OpenBegun(ctx, &f.Call)
 	return a
 }
 

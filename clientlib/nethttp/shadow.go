@@ -12,7 +12,7 @@ import (
 
 func (a *attempt) compareHeaders() {
 	p, now := a.Rules(), a.flight.Now()
-	if p.Attempt > 0 && now.Sub(a.began) > p.Attempt {
+	if p.Attempt > 0 && now.Sub(a.flight.Began()) > p.Attempt {
 		a.flight.WouldCut(engine.LimitAttempt.Label())
 	}
 	if p.Total > 0 && now.Sub(a.flight.Start()) > p.Total {
