@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/timeout-operator/timeout-operator/clientlib v0.0.0
 	github.com/valyala/fasthttp v1.78.0
+	go.uber.org/goleak v1.3.0
 )
 
 require (
