@@ -27,8 +27,9 @@ type assembly struct {
 	parts []*resolved
 	// at finds the part of a pattern that some policy lists.
 	at map[document.HostPattern]*resolved
-	// upstreams of the document.
+	// upstreams of the document, and of each the print without its hosts.
 	upstreams []document.Upstream
+	prints    []string
 	// err is errTooMany or nil.
 	err error
 }
@@ -73,6 +74,7 @@ func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 			u := part.upstream
 			u.Hosts = chunk
 			a.upstreams = append(a.upstreams, u)
+			a.prints = append(a.prints, part.print)
 		}
 	}
 	for _, policy := range p.policies {

@@ -58,6 +58,11 @@ func BenchmarkThousandPoliciesOfThousandClients(b *testing.B) {
 // One of 500 namespaces with 20 policies each: ten policies for everybody, ten
 // that name clients, 200 clients in all.
 func BenchmarkTwoHundredClientsUnderTenPolicies(b *testing.B) {
+	benchmarkPlan(b, twoHundredClients(b))
+}
+
+func twoHundredClients(b *testing.B) plan.Input {
+	b.Helper()
 	policies := manyPolicies(b, 10, 0, 0)
 	for i := range 10 {
 		p := newPolicy(b, fmt.Sprintf("named%d", i), time.Minute, fmt.Sprintf(`
@@ -71,7 +76,7 @@ upstreams:
 		}
 		policies = append(policies, p)
 	}
-	benchmarkPlan(b, input(policies...))
+	return input(policies...)
 }
 
 func tenThousandReports() []v1alpha1.ClientReport {

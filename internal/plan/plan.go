@@ -30,6 +30,9 @@ type Input struct {
 	// Voices are such reports too, counted already; see [Census]. They show in
 	// every number, but not in [Output.Readers].
 	Voices []Voice
+	// Memo of earlier plans of the namespace; nil for none. Plan changes it. With
+	// one, documents that it knows come without their Data: see [Output.Render].
+	Memo *Memo
 	// Options of the operator. Zero fields have the defaults they name.
 	Options Options
 	// Now is the time of the plan; it decides what is stale.
@@ -130,8 +133,11 @@ type RenderedDocument struct {
 	// Since is the time of the plan, or of the existing document when that has
 	// the same revision.
 	Since time.Time
-	// Data is the document as rendered and read back.
+	// Data is the document as rendered and read back; nil when Input.Memo knew it.
 	Data []byte
+	// Digest is the SHA-256 of the document, in hex, and Bytes its length.
+	Digest string
+	Bytes  int
 	// Labels and Annotations of the ConfigMap. Both depend on the other fields
 	// alone, so that a document that did not change applies as a no-op.
 	Labels, Annotations map[string]string

@@ -29,6 +29,8 @@ type planner struct {
 	voices   []Voice
 	// tombstoneWait is until a tombstone can go; 0 for never.
 	tombstoneWait time.Duration
+	// made is what the next plan may recall.
+	made map[string]remembered
 	// stack and key are buffers of resolveAt.
 	stack []*entry
 	key   []byte
@@ -64,6 +66,9 @@ func Plan(in Input) Output {
 	out.Documents, out.Deletions = p.tombstones(out.Documents)
 	slices.SortFunc(out.Documents, func(a, b RenderedDocument) int { return cmp.Compare(a.ConfigMap, b.ConfigMap) })
 	slices.Sort(out.Deletions)
+	if in.Memo != nil {
+		in.Memo.documents = p.made
+	}
 	p.describe(&out)
 	return out
 }
@@ -130,11 +135,11 @@ func (p *planner) target(client string) *target {
 		t.failure = "a ConfigMap of that name is there already and is not the operator's (label " + v1alpha1.LabelManagedBy + "): rename or delete it"
 		return t
 	}
-	data, revision := p.fit(t)
+	made := p.fit(t)
 	if t.failure != "" || len(t.content.policies) == 0 {
 		return t
 	}
-	t.rendered = newRendered(t.configMap, client, revision, false, data, existing, p.in.Now)
+	t.rendered = newRendered(t.configMap, client, made, false, existing, p.in.Now)
 	return t
 }
 
@@ -154,6 +159,7 @@ func (p *planner) tombstones(documents []RenderedDocument) ([]RenderedDocument, 
 		if err != nil {
 			continue // an empty document of a valid name always renders
 		}
+		made := newMade(data, revision)
 		left := time.Duration(0)
 		if e.Tombstone && e.Revision == revision && !p.reported(e.Client) {
 			left = e.Since.Add(p.in.Options.TombstoneFor).Sub(p.in.Now)
@@ -163,7 +169,7 @@ func (p *planner) tombstones(documents []RenderedDocument) ([]RenderedDocument, 
 			}
 		}
 		p.tombstoneWait = sooner(p.tombstoneWait, left)
-		documents = append(documents, *newRendered(name, e.Client, revision, true, data, e, p.in.Now))
+		documents = append(documents, *newRendered(name, e.Client, made, true, e, p.in.Now))
 	}
 	return documents, deletions
 }

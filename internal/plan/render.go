@@ -9,51 +9,88 @@ import (
 
 // fit renders the target. Where the document does not fit, the youngest
 // policies are left out until it does.
-func (p *planner) fit(t *target) ([]byte, string) {
-	data, revision, fault := p.tryFit(t.content)
-	if fault == "" {
-		return data, revision
+func (p *planner) fit(t *target) made {
+	content := p.contentKey(t.content)
+	if known, ok := p.recall(t, content); ok {
+		if known.fits >= 0 {
+			p.leaveOut(t, known.fits, known.reason)
+		}
+		p.remember(t, known)
+		return known.made
 	}
-	whole := t.content
-	t.reason = fault
-	// The size grows with the policies: look for the largest number of old ones
-	// that fits.
-	fits, tooMany := 0, len(whole.policies)
-	t.content = &assembly{client: t.client}
+	fits := -1
+	m, fault := p.tryFit(t.content)
+	if fault != "" {
+		fits, m = p.largest(t)
+		p.leaveOut(t, fits, fault)
+	}
+	p.remember(t, remembered{content: content, made: m, fits: fits, reason: fault})
+	return m
+}
+
+// largest looks for the largest number of old policies that fits: the size grows
+// with the policies.
+func (p *planner) largest(t *target) (fits int, m made) {
+	tooMany := len(t.content.policies)
 	for tooMany-fits > 1 {
 		n := (fits + tooMany) / 2
-		some := p.assemble(t.client, whole.youngest(n))
-		someData, someRevision, someFault := p.tryFit(some)
-		if someFault == "" {
-			fits, t.content, data, revision = n, some, someData, someRevision
+		some, fault := p.tryFit(p.assemble(t.client, t.content.youngest(n)))
+		if fault == "" {
+			fits, m = n, some
 		} else {
 			tooMany = n
 		}
 	}
-	t.tooLarge = whole.youngest(fits)
-	return data, revision
+	return fits, m
+}
+
+// leaveOut takes all but the first n policies out of the target.
+func (p *planner) leaveOut(t *target, n int, reason string) {
+	t.tooLarge, t.reason = t.content.youngest(n), reason
+	if n == 0 {
+		t.content = &assembly{client: t.client}
+		return
+	}
+	t.content = p.assemble(t.client, t.tooLarge)
 }
 
 // tryFit renders an assembly; fault says in words why it does not fit.
-func (p *planner) tryFit(a *assembly) (data []byte, revision, fault string) {
+func (p *planner) tryFit(a *assembly) (m made, fault string) {
 	data, revision, err := a.render(p.in.Namespace)
 	if err != nil {
-		return nil, "", err.Error()
+		return made{}, err.Error()
 	}
 	if limit := p.in.Options.MaxDocumentBytes; len(data) > limit {
-		return nil, "", fmt.Sprintf("the document would have %d bytes, more than %d", len(data), limit)
+		return made{}, fmt.Sprintf("the document would have %d bytes, more than %d", len(data), limit)
 	}
-	return data, revision, ""
+	return newMade(data, revision), ""
 }
 
-func newRendered(configMap, client, revision string, tombstone bool, data []byte, existing ExistingDocument, now time.Time) *RenderedDocument {
+// Render returns the bytes of one of the output's documents; err is not nil only
+// for a document of another plan.
+func (o *Output) Render(d *RenderedDocument) ([]byte, error) {
+	if d.Data != nil {
+		return d.Data, nil
+	}
+	for _, t := range o.state.targets {
+		if t.configMap == d.ConfigMap && t.rendered != nil {
+			data, _, err := t.content.render(o.state.in.Namespace)
+			return data, err
+		}
+	}
+	return nil, fmt.Errorf("the plan has no document %s", d.ConfigMap)
+}
+
+func newRendered(configMap, client string, m made, tombstone bool, existing ExistingDocument, now time.Time) *RenderedDocument {
 	d := &RenderedDocument{
 		ConfigMap: configMap,
 		Client:    client,
-		Revision:  revision,
+		Revision:  m.revision,
 		Tombstone: tombstone,
-		Data:      data,
-		Current:   existing.Revision == revision,
+		Data:      m.data,
+		Digest:    m.digest,
+		Bytes:     m.size,
+		Current:   existing.Revision == m.revision,
 		Since:     now.UTC().Truncate(time.Second),
 	}
 	if d.Current && !existing.Since.IsZero() {
@@ -64,7 +101,7 @@ func newRendered(configMap, client, revision string, tombstone bool, data []byte
 		v1alpha1.LabelDocument:  client,
 	}
 	d.Annotations = map[string]string{
-		v1alpha1.AnnotationRevision: revision,
+		v1alpha1.AnnotationRevision: m.revision,
 		AnnotationSince:             d.Since.Format(time.RFC3339),
 	}
 	if tombstone {

@@ -1,0 +1,97 @@
+package plan_test
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/internal/plan"
+)
+
+// sameButData fails the test unless two plans are the same, apart from bytes that
+// the second one did not make because its memo knows them, and that it can make.
+func sameButData(t *testing.T, want, got plan.Output) {
+	t.Helper()
+	if len(want.Documents) != len(got.Documents) {
+		t.Fatalf("%d documents, want %d", len(got.Documents), len(want.Documents))
+	}
+	for i := range want.Documents {
+		w, g := want.Documents[i], got.Documents[i]
+		data, err := got.Render(&g)
+		if err != nil || !bytes.Equal(data, w.Data) {
+			t.Fatalf("%s is rendered as\n%s\n%v, want\n%s", w.ConfigMap, data, err, w.Data)
+		}
+		w.Data, g.Data = nil, nil
+		if !reflect.DeepEqual(w, g) {
+			t.Fatalf("got %+v\nwant %+v", g, w)
+		}
+	}
+	if !reflect.DeepEqual(want.Statuses, got.Statuses) || !reflect.DeepEqual(want.Events, got.Events) ||
+		!slices.Equal(want.Deletions, got.Deletions) || want.RequeueAfter != got.RequeueAfter {
+		t.Fatal("statuses, events, deletions or the time to look again differ")
+	}
+}
+
+func TestAMemoChangesNoPlan(t *testing.T) {
+	recalled := 0
+	for seed := range uint64(rounds) {
+		g := newGenerator(seed)
+		in := input(g.policies(t)...)
+		if g.chance(30) {
+			in.Options.MaxDocumentBytes = 2000
+		}
+		memo := &plan.Memo{}
+		for step := range 4 {
+			want := plan.Plan(in)
+			remembering := in
+			remembering.Memo = memo
+			got := plan.Plan(remembering)
+			for _, d := range got.Documents {
+				if d.Data == nil {
+					recalled++
+				}
+			}
+			sameButData(t, want, got)
+			in = store(in, want)
+			switch step {
+			case 1:
+				edited := &in.Policies[g.IntN(len(in.Policies))]
+				edited.Spec.Upstreams[0].Rules = g.rules()
+				edited.Generation++
+			case 2:
+				in.Policies = append(slices.Clone(in.Policies), g.policy(t, "zz-added", 0))
+			}
+		}
+	}
+	if recalled < rounds {
+		t.Fatalf("only %d documents were recalled", recalled)
+	}
+}
+
+// A namespace whose document is too large is the dearest to plan: half a dozen
+// renderings to find what fits. Nothing of it is done twice.
+func TestAMemoKnowsWhatDoesNotFit(t *testing.T) {
+	in := input(manyPolicies(t, 40, 0, 0)...)
+	in.Options.MaxDocumentBytes, in.Memo = 4000, &plan.Memo{}
+	first := plan.Plan(in)
+	second := plan.Plan(in)
+	if first.Documents[0].Data == nil || second.Documents[0].Data != nil {
+		t.Fatal("the document was not recalled")
+	}
+	sameButData(t, first, second)
+	wantCondition(t, second, "p0000", v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonDocumentTooLarge, "more than 4000")
+	in.Options.MaxDocumentBytes = 4 << 20
+	in.Now = in.Now.Add(time.Second)
+	if all := plan.Plan(in); all.Documents[0].Data == nil || all.Documents[0].Bytes <= 4000 {
+		t.Error("another limit was answered from the memo")
+	}
+}
+
+func BenchmarkTwoHundredClientsUnderTenPoliciesAgain(b *testing.B) {
+	in := twoHundredClients(b)
+	in.Memo = &plan.Memo{}
+	benchmarkPlan(b, in)
+}
