@@ -31,25 +31,11 @@ func (a *attempt) classify(err error) result {
 	if err == nil {
 		return result{outcome: engine.Outcome{OK: true}}
 	}
+	if res, ok := a.limited(err); ok {
+		return res
+	}
 	none := engine.Outcome{Status: engine.NoStatus}
 	unsent := a.trailer == nil && neverSent(err)
-	if limit := a.Fired(); limit != engine.LimitNone {
-		none.Kind = limit.Kind()
-		return result{err: said(err), outcome: none, attribution: a.Attribution(limit), unsent: unsent}
-	}
-	if a.parent.Err() != nil {
-		out, attribution := engine.CallerEnded(a.parent)
-		return result{err: context.Cause(a.parent), outcome: out, attribution: attribution}
-	}
-	now := a.flight.Now()
-	if attribution, over := a.Over(now); over {
-		// The peer gave up at the instant at which our timer was about to.
-		none.Kind = failure.TotalTimeout
-		return result{err: said(err), outcome: none, attribution: attribution}
-	}
-	if status.Code(err) == codes.DeadlineExceeded && !a.told.IsZero() && !now.Before(a.told) {
-		return a.toldSo(err, unsent)
-	}
 	kind, known := a.localKind(err)
 	if !known || kind == failure.Status {
 		return a.answered(err)
@@ -60,6 +46,45 @@ func (a *attempt) classify(err error) result {
 		res.attribution.Source = failure.SourceCaller
 	}
 	return res
+}
+
+// limited is the result of an attempt that a limit, or its caller, ended; false
+// for another.
+func (a *attempt) limited(err error) (result, bool) {
+	none := engine.Outcome{Status: engine.NoStatus}
+	unsent := err != nil && a.trailer == nil && neverSent(err)
+	if limit := a.Fired(); limit != engine.LimitNone {
+		none.Kind = limit.Kind()
+		return result{err: said(err), outcome: none, attribution: a.Attribution(limit), unsent: unsent}, true
+	}
+	if a.parent.Err() != nil {
+		out, attribution := engine.CallerEnded(a.parent)
+		return result{err: context.Cause(a.parent), outcome: out, attribution: attribution}, true
+	}
+	now := a.flight.Now()
+	if attribution, over := a.Over(now); over {
+		// The peer gave up at the instant at which our timer was about to.
+		none.Kind = failure.TotalTimeout
+		return result{err: said(err), outcome: none, attribution: attribution}, true
+	}
+	// The same for the end that the server was told of. What it says at that moment
+	// is its own affair: a handler that sees its context end may well return nothing.
+	if (a.toldAttempt || status.Code(err) == codes.DeadlineExceeded) && !a.told.IsZero() && !now.Before(a.told) {
+		return a.toldSo(err, unsent), true
+	}
+	return result{}, false
+}
+
+// ended is the result of a stream that came to a regular end. One that ends with
+// its limit does not: a server that was told when to stop may do so in good
+// order, with messages missing.
+func (a *attempt) ended() result {
+	if a.Fired() != engine.LimitNone || a.parent.Err() == nil {
+		if res, ok := a.limited(nil); ok {
+			return res
+		}
+	}
+	return result{outcome: engine.Outcome{OK: true}}
 }
 
 // toldSo is for a server that kept the deadline that it was told, before the

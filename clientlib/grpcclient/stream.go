@@ -196,9 +196,9 @@ func (s *stream) over(err error) error {
 	defer s.mu.Unlock()
 	if err == io.EOF {
 		s.end(nil)
-		return err
+	} else {
+		s.end(err)
 	}
-	s.end(err)
 	if s.err == nil {
 		return err // after a regular end: the library's own words
 	}
@@ -211,7 +211,10 @@ func (s *stream) end(err error) {
 		return
 	}
 	s.ended = true
-	res := s.try.classify(err)
+	res := s.try.ended()
+	if err != nil {
+		res = s.try.classify(err)
+	}
 	if s.settled {
 		s.try.compareStream()
 		s.err = s.try.flight.errorOf(&res, engine.Decision{})
@@ -231,4 +234,6 @@ func (s *stream) end(err error) {
 
 // byCaller reports whether the caller ended the stream, which is how one that has
 // no end is closed.
-func (s *stream) byCaller() bool { return s.try.Fired() == engine.LimitNone && s.try.parent.Err() == context.Canceled }
+func (s *stream) byCaller() bool {
+	return s.try.Fired() == engine.LimitNone && s.try.parent.Err() == context.Canceled
+}

@@ -1,37 +1,42 @@
 // Package callcmd makes calls under a document, through the very engine and
-// adapter that workloads use, and tells attempt by attempt what came of them. It
-// is behind "kubectl timeouts call".
+// adapters that workloads use, and tells attempt by attempt what came of them.
+// It is behind "kubectl timeouts call".
 package callcmd
 
 import (
 	"context"
-	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/url"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib"
+	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
-	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
+	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
 // Options say what is called and how. Document and URL are required.
 type Options struct {
 	// Document to call under at first; it must have passed its validation.
 	Document *document.Document
-	// URL to call, http or https.
+	// URL to call: http or https, or grpc or grpcs with /service/method as path.
 	URL string
-	// Method of the request. Empty means GET, or POST where there is a body.
+	// Method of the request. Empty means GET, or POST where there is a body. gRPC
+	// has none.
 	Method string
+	// Header of the request, or its metadata.
 	Header http.Header
-	// Body of the request; nil for none. A *bytes.Reader or *strings.Reader can
+	// Body of the request; nil for none; on gRPC the message as it is on the wire,
+	// nil for an empty one. A *bytes.Reader or *strings.Reader can
 	// be sent again, any other reader as far as the policy lets it be kept.
 	Body io.Reader
 	// Idempotent is the call site's word on whether the call may be repeated;
@@ -52,8 +57,10 @@ type Options struct {
 	// ConnectTo is the host and port to connect to instead of the URL's, for a
 	// forwarded port. Empty for the URL's own.
 	ConnectTo string
-	// CACerts are certificates, in PEM, that https trusts instead of the system's.
+	// CACerts are certificates, in PEM, that TLS trusts instead of the system's.
 	CACerts []byte
+	// Stream says that the gRPC method streams its responses.
+	Stream bool
 	// HTTP2 speaks HTTP/2 to http URLs too, without asking; https negotiates it.
 	HTTP2 bool
 	// Attempted, if set, is called with each attempt as it ends.
@@ -65,25 +72,52 @@ type Options struct {
 // the rest by one goroutine at a time.
 type Caller struct {
 	options Options
-	base    *http.Transport
-	client  *http.Client
-	engine  *engine.Engine
+	client  *clientlib.Client
+	peer    peer
 	watcher watcher
+}
+
+// peer is what calls are made to, by one adapter.
+type peer interface {
+	// call makes a call and tells the watch about the body of what came back.
+	call(ctx context.Context, w *watch) error
+	close()
 }
 
 // NewCaller returns a caller that has not called yet. An error means that a call
 // could not be tried, since the options are wrong.
 func NewCaller(o Options) (*Caller, error) {
-	if _, err := o.request(context.Background()); err != nil {
-		return nil, err
+	if o.Document == nil {
+		return nil, errors.New("there is no document to call under")
 	}
-	base, err := o.transport()
+	u, err := url.Parse(o.URL)
 	if err != nil {
 		return nil, err
 	}
-	c := &Caller{options: o, base: base}
-	c.engine = engine.New(engine.Options{Tracer: &c.watcher, Observers: []engine.Observer{&c.watcher}})
-	c.client = &http.Client{Transport: nethttp.New(c.engine, base)}
+	if o.ConnectTo != "" {
+		if _, _, err := net.SplitHostPort(o.ConnectTo); err != nil {
+			return nil, fmt.Errorf("connect to %q: write HOST:PORT: %w", o.ConnectTo, err)
+		}
+	}
+	c := &Caller{options: o}
+	// Documents go straight to the engine, so that a call shows what they do even
+	// where a workload would refuse them.
+	c.client, err = clientlib.New(context.Background(), "call", clientlib.WithSource(source.Static(nil)), clientlib.WithReporter(nil),
+		clientlib.WithLogger(slog.New(slog.DiscardHandler)), clientlib.WithTracer(&c.watcher), clientlib.WithObserver(&c.watcher))
+	if err != nil {
+		return nil, err
+	}
+	switch u.Scheme {
+	case "http", "https":
+		c.peer, err = newHTTPPeer(&c.options, c.client)
+	case "grpc", "grpcs":
+		c.peer, err = newGRPCPeer(&c.options, u, c.client)
+	default:
+		err = fmt.Errorf("%q is no URL to call: write http://HOST/…, https://HOST/… or grpc://HOST/SERVICE/METHOD", o.URL)
+	}
+	if err != nil {
+		return nil, errors.Join(err, c.client.Close())
+	}
 	c.Use(o.Document)
 	return c, nil
 }
@@ -91,47 +125,25 @@ func NewCaller(o Options) (*Caller, error) {
 // Use puts another document in force for the calls that begin from now on. It
 // must have passed its validation.
 func (c *Caller) Use(doc *document.Document) {
-	c.watcher.swap(doc, func() { c.engine.Swap(doc) })
+	c.watcher.swap(doc, func() { c.client.Engine().Swap(doc) })
 }
 
 // Close ends the connections.
-func (c *Caller) Close() { c.base.CloseIdleConnections() }
+func (c *Caller) Close() {
+	c.peer.close()
+	_ = c.client.Close()
+}
 
 // Call makes a call. Whether it succeeded is in the result.
 func (c *Caller) Call(ctx context.Context) *Result {
-	req, err := c.options.request(ctx)
-	if err != nil {
-		return &Result{Error: err.Error()} // NewCaller made the same one
-	}
-	ctx, end := c.options.context(req.Context())
+	ctx, end := c.options.context(ctx)
 	defer end()
 	watch := c.watcher.begin(c.options.Attempted)
 	defer c.watcher.started() // also of a call that came to nothing before
-	began := c.engine.Clock().Now()
-	resp, err := c.client.Do(req.WithContext(ctx))
-	if err == nil {
-		err = c.read(ctx, resp, watch)
-	}
-	return watch.result(req, c.engine.Clock().Now().Sub(began), err)
-}
-
-// read takes the body of a response, after having left it alone as asked.
-func (c *Caller) read(ctx context.Context, resp *http.Response, watch *watch) error {
-	headers := c.engine.Clock().Now()
-	if c.options.HoldBody > 0 {
-		hold := c.engine.Clock().NewTimer(c.options.HoldBody)
-		defer hold.Stop()
-		select {
-		case <-hold.C():
-		case <-ctx.Done():
-		}
-	}
-	var body Body
-	n, err := io.Copy(io.Discard, resp.Body)
-	body.Bytes, body.Took = n, Millis(c.engine.Clock().Now().Sub(headers))
-	_ = resp.Body.Close()
-	watch.gotBody(resp.StatusCode, body, err)
-	return err
+	clock := c.client.Engine().Clock()
+	began := clock.Now()
+	err := c.peer.call(ctx, watch)
+	return watch.result(clock.Now().Sub(began), err)
 }
 
 // Call makes one call with a caller of its own. An error means that it could not
@@ -143,39 +155,6 @@ func Call(ctx context.Context, o Options) (*Result, error) {
 	}
 	defer c.Close()
 	return c.Call(ctx), nil
-}
-
-func (o *Options) request(ctx context.Context) (*http.Request, error) {
-	if o.Document == nil {
-		return nil, errors.New("there is no document to call under")
-	}
-	u, err := url.Parse(o.URL)
-	if err != nil {
-		return nil, err
-	}
-	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%q is no URL to call: write http://HOST/… or https://HOST/…", o.URL)
-	}
-	method := o.Method
-	if method == "" && o.Body != nil {
-		method = http.MethodPost
-	}
-	if again, ok := o.Body.(io.Seeker); ok {
-		if _, err := again.Seek(0, io.SeekStart); err != nil {
-			return nil, fmt.Errorf("read the body once more: %w", err)
-		}
-	}
-	req, err := http.NewRequestWithContext(ctx, method, o.URL, o.Body)
-	if err != nil {
-		return nil, err
-	}
-	for name, values := range o.Header {
-		req.Header[http.CanonicalHeaderKey(name)] = values
-	}
-	if host := req.Header.Get("Host"); host != "" {
-		req.Host = host
-	}
-	return req, nil
 }
 
 // context adds what a call site and its surroundings would have said.
@@ -209,33 +188,29 @@ func detach(ctx context.Context) (context.Context, func()) {
 	return detached, func() { stop(); cancel() }
 }
 
-// transport is one of its own, so that nothing that happened before is reused.
-func (o *Options) transport() (*http.Transport, error) {
-	t := &http.Transport{Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true}
-	if o.HTTP2 {
-		t.Protocols = new(http.Protocols)
-		t.Protocols.SetHTTP2(true)
-		t.Protocols.SetUnencryptedHTTP2(true)
+// hold leaves the body of a response alone as asked.
+func (o *Options) hold(ctx context.Context, c clock.Clock) {
+	if o.HoldBody <= 0 {
+		return
 	}
-	if len(o.CACerts) > 0 {
-		pool := x509.NewCertPool()
-		if !pool.AppendCertsFromPEM(o.CACerts) {
-			return nil, errors.New("there is no certificate in PEM among those to trust")
-		}
-		t.TLSClientConfig = &tls.Config{RootCAs: pool}
+	timer := c.NewTimer(o.HoldBody)
+	defer timer.Stop()
+	select {
+	case <-timer.C():
+	case <-ctx.Done():
 	}
-	if o.ConnectTo == "" {
-		return t, nil
+}
+
+// trusted are the certificates of CACerts; nil for those of the system.
+func (o *Options) trusted() (*x509.CertPool, error) {
+	if len(o.CACerts) == 0 {
+		return nil, nil
 	}
-	if _, _, err := net.SplitHostPort(o.ConnectTo); err != nil {
-		return nil, fmt.Errorf("connect to %q: write HOST:PORT: %w", o.ConnectTo, err)
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(o.CACerts) {
+		return nil, errors.New("there is no certificate in PEM among those to trust")
 	}
-	dialer := &net.Dialer{}
-	t.Proxy = nil
-	t.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
-		return dialer.DialContext(ctx, network, o.ConnectTo)
-	}
-	return t, nil
+	return pool, nil
 }
 
 // kindName is the API spelling, empty for what succeeded.

@@ -28,8 +28,10 @@ type Result struct {
 	OK bool `json:"ok"`
 	// Kind of the failure, empty for none.
 	Kind string `json:"kind,omitempty"`
-	// Status of the final response; 0 for none.
+	// Status of the final response; 0 for none and for gRPC.
 	Status int `json:"status,omitempty"`
+	// Code of a gRPC call, such as UNAVAILABLE; empty for HTTP.
+	Code string `json:"code,omitempty"`
 	// Took is the time until the body ended, or the error.
 	Took Millis `json:"tookMs"`
 	// Field and Limit say which limit of the policy passed, Source whose it was.
@@ -51,8 +53,10 @@ type Attempt struct {
 	OK     bool   `json:"ok"`
 	// Kind of the failure, empty for none.
 	Kind string `json:"kind,omitempty"`
-	// Status of the response; 0 for none.
+	// Status of the response; 0 for none and for gRPC.
 	Status int `json:"status,omitempty"`
+	// Code of an attempt at a gRPC call; empty for HTTP and where none came.
+	Code string `json:"code,omitempty"`
 	// Started is the time since the call began, Took that until the headers or
 	// the error.
 	Started Millis `json:"startedMs"`
@@ -71,6 +75,8 @@ type Attempt struct {
 // Body is the body of the final response.
 type Body struct {
 	Bytes int64 `json:"bytes"`
+	// Messages of a gRPC response; 0 for HTTP.
+	Messages int `json:"messages,omitempty"`
 	// Took is the time from the headers to the end.
 	Took Millis `json:"tookMs"`
 	OK   bool   `json:"ok"`

@@ -9,7 +9,7 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
 
-const rowFormat = "%-8s %-9s %-9s %-16s %-7s %-9s %s\n"
+const rowFormat = "%-8s %-9s %-9s %-16s %-11s %-9s %s\n"
 
 // WriteHead writes the head of the table of attempts.
 func WriteHead(w io.Writer) {
@@ -25,7 +25,7 @@ func WriteAttempt(w io.Writer, a Attempt) {
 	if a.Left != nil {
 		left = a.Left.String()
 	}
-	fmt.Fprintf(w, rowFormat, strconv.Itoa(a.Number), a.Started, a.Took, result, statusText(a.Status), left, a.then())
+	fmt.Fprintf(w, rowFormat, strconv.Itoa(a.Number), a.Started, a.Took, result, statusText(a.Status, a.Code), left, a.then())
 }
 
 // then says what followed an attempt, and why.
@@ -67,11 +67,11 @@ func (r *Result) WriteResult(w io.Writer) {
 		if !r.Body.OK {
 			end = "cut: " + r.Body.Kind
 		}
-		unit := "bytes"
-		if r.Body.Bytes == 1 {
-			unit = "byte"
+		size := counted(r.Body.Bytes, "byte")
+		if r.Body.Messages > 0 {
+			size = counted(int64(r.Body.Messages), "message") + " of " + size
 		}
-		fmt.Fprintf(w, "body     %d %s in %s, %s\n", r.Body.Bytes, unit, r.Body.Took, end)
+		fmt.Fprintf(w, "body     %s in %s, %s\n", size, r.Body.Took, end)
 	}
 	if len(r.WouldCut) > 0 {
 		fmt.Fprintf(w, "shadow   would have cut or repeated it: %s\n", strings.Join(r.WouldCut, ", "))
@@ -85,17 +85,24 @@ func (r *Result) WriteResult(w io.Writer) {
 	}
 	switch {
 	case r.OK:
-		fmt.Fprintf(w, "result   ok, %s, in %s (%s)\n", statusText(r.Status), r.Took, where)
+		fmt.Fprintf(w, "result   ok, %s, in %s (%s)\n", statusText(r.Status, r.Code), r.Took, where)
 	case r.Error == "":
-		fmt.Fprintf(w, "result   failed, %s %s, in %s (%s)\n", r.Kind, statusText(r.Status), r.Took, where)
+		fmt.Fprintf(w, "result   failed, %s %s, in %s (%s)\n", r.Kind, statusText(r.Status, r.Code), r.Took, where)
 	default:
 		fmt.Fprintf(w, "result   failed, %s, in %s (%s)\n         %s\n", r.Kind, r.Took, where, r.Error)
 	}
 }
 
-func statusText(status int) string {
+func counted(n int64, what string) string {
+	if n != 1 {
+		what += "s"
+	}
+	return strconv.FormatInt(n, 10) + " " + what
+}
+
+func statusText(status int, code string) string {
 	if status == 0 {
-		return "-"
+		return orDash(code)
 	}
 	return strconv.Itoa(status)
 }

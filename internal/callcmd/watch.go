@@ -3,7 +3,6 @@ package callcmd
 import (
 	"context"
 	"errors"
-	"net/http"
 	"sync"
 	"time"
 
@@ -73,6 +72,9 @@ type watch struct {
 	attempted func(Attempt)
 	doc       *document.Document
 	info      engine.CallInfo
+	method    string
+	url       string
+	code      string // of a gRPC call
 
 	mu       sync.Mutex
 	next     engine.AttemptInfo
@@ -101,13 +103,13 @@ func (t trace) AttemptDone(e engine.AttemptEvent) {
 		Method:  t.next.Method,
 		OK:      e.OK,
 		Kind:    kindName(e.OK, e.Kind),
-		Status:  max(0, e.Status),
 		Started: Millis(e.Started),
 		Took:    Millis(e.Duration),
 		Retried: e.Retried,
 		Wait:    Millis(e.Wait),
 		Skip:    e.Skip.String(),
 	}
+	a.Status, a.Code = statusOf(e.Adapter, e.Status)
 	if t.next.URL != nil {
 		a.URL = t.next.URL.Redacted()
 	}
@@ -152,12 +154,18 @@ func (s shadow) WouldCut(limit string) {
 	w.wouldCut = append(w.wouldCut, limit)
 }
 
+// calls notes what is called.
+func (w *watch) calls(method, url string) { w.method, w.url = method, url }
+
+// answered notes the code of a gRPC call.
+func (w *watch) answered(code string) { w.code = code }
+
 // gotBody notes how the body of the final response ended.
 func (w *watch) gotBody(status int, b Body, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	b.OK = err == nil
-	b.Kind = kindName(b.OK, kindOf(err))
+	b.Kind = kindName(b.OK, w.kindOf(err))
 	if err != nil && w.ended != nil {
 		b.Took = Millis(w.ended.Duration)
 	}
@@ -165,12 +173,12 @@ func (w *watch) gotBody(status int, b Body, err error) {
 }
 
 // result sums the call up; err is that of the call or of its body.
-func (w *watch) result(req *http.Request, took time.Duration, err error) *Result {
+func (w *watch) result(took time.Duration, err error) *Result {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	r := &Result{
-		Method:   req.Method,
-		URL:      req.URL.Redacted(),
+		Method:   w.method,
+		URL:      w.url,
 		Client:   w.doc.Client,
 		Revision: w.doc.Revision,
 		Upstream: w.info.Upstream,
@@ -180,6 +188,7 @@ func (w *watch) result(req *http.Request, took time.Duration, err error) *Result
 		WouldCut: w.wouldCut,
 		OK:       err == nil && w.call.OK,
 		Status:   w.status,
+		Code:     w.code,
 		Took:     Millis(took),
 		Skip:     w.call.Skip.String(),
 	}
@@ -187,7 +196,7 @@ func (w *watch) result(req *http.Request, took time.Duration, err error) *Result
 		r.Kind = kindName(r.OK, w.call.Kind)
 		return r
 	}
-	r.Kind, r.Error = kindOf(err).String(), err.Error()
+	r.Kind, r.Error = w.kindOf(err).String(), err.Error()
 	var failed *failure.Error
 	if errors.As(err, &failed) {
 		r.Field, r.Limit = failed.Field, Millis(failed.Limit)
@@ -199,10 +208,30 @@ func (w *watch) result(req *http.Request, took time.Duration, err error) *Result
 	return r
 }
 
-func kindOf(err error) failure.Kind {
+// kindOf classifies the error of a call or of its body. One that a gRPC server
+// answered has its kind in the events only.
+func (w *watch) kindOf(err error) failure.Kind {
 	var failed *failure.Error
-	if errors.As(err, &failed) {
+	switch {
+	case errors.As(err, &failed):
 		return failed.Kind
+	case w.ended != nil && !w.ended.OK:
+		return w.ended.Kind
+	case w.call.Adapter != "" && !w.call.OK:
+		return w.call.Kind
+	default:
+		return failure.Unknown
 	}
-	return failure.Unknown
+}
+
+// statusOf splits the status of an event by its adapter.
+func statusOf(adapter string, status int) (http int, code string) {
+	switch {
+	case status < 0:
+		return 0, ""
+	case adapter == adapterGRPC && status < len(engine.GRPCCodes):
+		return 0, engine.GRPCCodes[status]
+	default:
+		return status, ""
+	}
 }

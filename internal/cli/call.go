@@ -27,6 +27,7 @@ type callFlags struct {
 	budget     time.Duration
 	detach     bool
 	holdBody   time.Duration
+	stream     bool
 	connectTo  string
 	caCert     string
 	http2      bool
@@ -44,7 +45,9 @@ attempt is shown as it ends: what came of it, what was left of the call, and why
 repeated or not; then how the body ended, which is read and thrown away. The document
 comes from policies in files (-f), from a document (--document), or else from the
 ConfigMaps of a cluster. To reach an upstream inside a cluster, forward a port and name
-it with --connect-to; the policies still see the host of the URL.
+it with --connect-to; the policies still see the host of the URL. A gRPC method is called by
+grpc://HOST:PORT/package.Service/Method (grpcs for TLS) with the message of --data in protobuf's
+binary form, or an empty one.
 With --count several calls are made one after another, which share their circuit breaker
 and retry budget; a document that is a file is watched meanwhile, as a workload does, and
 what changes in it holds for the calls that begin afterwards.
@@ -52,6 +55,7 @@ Exit status 1 if a call failed, was cut, or was answered with a failing status.`
 		Example: `  kubectl timeouts call -f policies/ --client checkout http://orders.shop:8080/orders/42
   kubectl timeouts call --document policy.json --connect-to localhost:8080 http://orders:8080/
   kubectl timeouts call -f policies/ --method POST --header 'Idempotency-Key: 7' --data @order.json http://orders/
+  kubectl timeouts call -f policies/ grpc://orders:9090/shop.v1.Orders/List --stream
   kubectl timeouts call --document policy.json --count 100 --every 1s http://orders:8080/`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -64,8 +68,8 @@ Exit status 1 if a call failed, was cut, or was answered with a failing status.`
 	flags.StringVar(&in.client, "client", "", "the client's name; empty for a client that no policy names")
 	flags.StringVar(&in.document, "document", "", "a rendered document (policy.json), - for standard input")
 	flags.StringVar(&in.method, "method", "", "HTTP method (default GET, POST with --data)")
-	flags.StringArrayVar(&in.headers, "header", nil, "header of the request, as in 'Name: value'; more than once if need be")
-	flags.StringVar(&in.data, "data", "", "body of the request; @FILE for that of a file, @- for standard input, which cannot be rewound")
+	flags.StringArrayVar(&in.headers, "header", nil, "header of the request or metadata of a gRPC call, as in 'Name: value'; more than once if need be")
+	flags.StringVar(&in.data, "data", "", "body of the request, or message of a gRPC call; @FILE for that of a file, @- for standard input, which cannot be rewound")
 	flags.BoolVar(&in.idempotent, "idempotent", false, "vouch that the call may be repeated; --idempotent=false forbids it (default: what the policy says)")
 	flags.StringVar(&in.route, "route", "", "route template that the call site names")
 	flags.DurationVar(&in.timeout, "timeout", 0, "deadline of the caller's context (default none)")
@@ -74,6 +78,7 @@ Exit status 1 if a call failed, was cut, or was answered with a failing status.`
 	flags.DurationVar(&in.holdBody, "hold-body", 0, "leave the body of the response alone for so long before it is read, as a program that forgets it (default not at all)")
 	flags.IntVar(&in.count, "count", 1, "how many calls to make, 10000 at most")
 	flags.DurationVar(&in.every, "every", 0, "how long to wait between the calls of --count (default not at all)")
+	flags.BoolVar(&in.stream, "stream", false, "the gRPC method streams its responses")
 	flags.StringVar(&in.connectTo, "connect-to", "", "HOST:PORT to connect to instead of the URL's")
 	flags.StringVar(&in.caCert, "cacert", "", "file with the certificates in PEM that the call trusts (default the system's)")
 	flags.BoolVar(&in.http2, "http2", false, "speak HTTP/2 to http URLs too; https negotiates it")
@@ -131,6 +136,7 @@ func (a *app) callOptions(cmd *cobra.Command, in *callFlags) (*callcmd.Options, 
 		Budget:    in.budget,
 		Detach:    in.detach,
 		HoldBody:  in.holdBody,
+		Stream:    in.stream,
 		ConnectTo: in.connectTo,
 		HTTP2:     in.http2,
 	}
