@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
@@ -26,9 +27,14 @@ type attempt struct {
 	// toldAttempt says that it is the attempt's, not the call's.
 	toldAttempt bool
 
-	// header and trailer are what the server sent, once the RPC has ended.
-	header, trailer metadata.MD
-	options         [6]grpc.CallOption
+	// trailer is what the server sent once the RPC has ended: nil where nothing of
+	// it was sent.
+	trailer metadata.MD
+	// header is what it sent before. grpc-go makes a copy with four allocations,
+	// so it is asked for only where it decides whether the RPC is repeated, and
+	// for streams.
+	header  metadata.MD
+	options [6]grpc.CallOption
 
 	// In mode Shadow: which limits have been counted.
 	totalPassed, idlePassed bool
@@ -66,8 +72,15 @@ var noReplay = grpc.MaxRetryRPCBufferSize(0)
 // unary RPC.
 func (a *attempt) callOptions(given []grpc.CallOption) []grpc.CallOption {
 	opts := append(a.options[:0], given...)
-	opts = append(opts, grpc.Header(&a.header), grpc.Trailer(&a.trailer))
-	if p := a.Rules(); p.MaxAttempts > 1 && !p.Shadow && p.RetryKinds.Has(failure.Unprocessed) {
+	opts = append(opts, grpc.Trailer(&a.trailer))
+	p := a.Rules()
+	if p.MaxAttempts <= 1 || p.Shadow {
+		return opts[:len(opts):len(opts)]
+	}
+	if !a.flight.vouched(codes.Unavailable) {
+		opts = append(opts, grpc.Header(&a.header))
+	}
+	if p.RetryKinds.Has(failure.Unprocessed) {
 		opts = append(opts, noReplay)
 	}
 	return opts[:len(opts):len(opts)]

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,6 +32,7 @@ const (
 	get    = "/shop.Orders/Get"
 	watch  = "/shop.Orders/Watch"
 	upload = "/shop.Orders/Upload"
+	chat   = "/shop.Orders/Chat"
 )
 
 var (
@@ -71,7 +73,9 @@ type bench struct {
 	answer answer
 	seen   []seen
 	dials  int
-	listen *bufconn.Listener
+	// refusing says that nothing listens.
+	refusing bool
+	listen   *bufconn.Listener
 }
 
 // seen is an RPC as the server saw it.
@@ -105,7 +109,7 @@ func newBench(t testing.TB, s setup) *bench {
 		t.Fatal(err)
 	}
 	b.client = client
-	b.server = grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return b.serve(stream) }))
+	b.server = grpc.NewServer(grpc.WaitForHandlers(true), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return b.serve(stream) }))
 	go func() { _ = b.server.Serve(b.listen) }()
 	target := s.target
 	if target == "" {
@@ -124,7 +128,11 @@ func newBench(t testing.TB, s setup) *bench {
 func (b *bench) dial(ctx context.Context, _ string) (net.Conn, error) {
 	b.mu.Lock()
 	b.dials++
+	refusing := b.refusing
 	b.mu.Unlock()
+	if refusing {
+		return nil, &net.OpError{Op: "dial", Net: "mem", Err: syscall.ECONNREFUSED}
+	}
 	return b.listen.DialContext(ctx)
 }
 
@@ -149,7 +157,7 @@ func (b *bench) requests() []seen {
 }
 
 func (b *bench) close() {
-	if err := b.conn.Close(); err != nil {
+	if err := b.conn.Close(); err != nil && !errors.Is(err, grpc.ErrClientConnClosing) {
 		b.t.Errorf("close the connection: %v", err)
 	}
 	b.server.Stop()
@@ -164,12 +172,14 @@ func inFakeTime(t *testing.T, s setup, test func(b *bench)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, s)
+		defer func() {
+			b.close()
+			synctest.Wait()
+			if n := b.timers.Live(); n != 0 {
+				t.Errorf("%d timers were left running", n)
+			}
+		}()
 		test(b)
-		b.close()
-		synctest.Wait()
-		if n := b.timers.Live(); n != 0 {
-			t.Errorf("%d timers were left running", n)
-		}
 	})
 }
 
@@ -179,8 +189,6 @@ func (b *bench) invoke(ctx context.Context, opts ...grpc.CallOption) (string, er
 	err := b.conn.Invoke(ctx, get, wrapperspb.String("ping"), &reply, opts...)
 	return reply.GetValue(), err
 }
-
-func (b *bench) elapsed() time.Duration { return time.Since(b.start) }
 
 // Answers.
 
@@ -312,4 +320,37 @@ func (r *recorder) last(t testing.TB) engine.CallEvent {
 		t.Fatal("no call was told of")
 	}
 	return r.calls[len(r.calls)-1]
+}
+
+var ping = wrapperspb.String("ping")
+
+func reply() *wrapperspb.StringValue { return &wrapperspb.StringValue{} }
+
+// took fails the test unless exactly that time has passed.
+func (b *bench) took(want time.Duration) {
+	b.t.Helper()
+	if got := time.Since(b.start); got != want {
+		b.t.Errorf("it took %s, not %s", got, want)
+	}
+}
+
+// saw fails the test unless the server saw that many requests.
+func (b *bench) saw(want int) {
+	b.t.Helper()
+	if got := len(b.requests()); got != want {
+		b.t.Errorf("the server saw %d requests, not %d", got, want)
+	}
+}
+
+// later lets time pass.
+func (b *bench) later(d time.Duration) {
+	time.Sleep(d) // of the bubble
+	synctest.Wait()
+}
+
+// refuseDials makes the server unreachable.
+func (b *bench) refuseDials() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.refusing = true
 }

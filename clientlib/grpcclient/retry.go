@@ -32,13 +32,22 @@ func (f *flight) repeatable(ctx context.Context, res *result) bool {
 	if res.unsent {
 		return true
 	}
+	if f.vouched(codeOf(res)) {
+		return true
+	}
+	return f.Options().Vouch != engine.VouchOnce && p.Repeatable(http.MethodPost, headersOf(ctx))
+}
+
+// vouched reports whether the call site, or else the policy, says of a code that
+// an RPC which ends with it may be made again.
+func (f *flight) vouched(code codes.Code) bool {
 	switch f.Options().Vouch {
 	case engine.VouchIdempotent:
 		return true
 	case engine.VouchOnce:
 		return false
 	default:
-		return p.ListsGRPC(int(codeOf(res))) || p.Repeatable(http.MethodPost, headersOf(ctx))
+		return f.Policy.ListsGRPC(int(code))
 	}
 }
 
