@@ -1,0 +1,58 @@
+package fasthttpclient_test
+
+import (
+	"net"
+	"sync"
+	"testing"
+)
+
+// serve answers each connection on loopback by a function, until the test ends.
+func serve(t testing.TB, answer func(conn net.Conn)) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var (
+		open  sync.WaitGroup
+		mu    sync.Mutex
+		conns []net.Conn
+	)
+	open.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			mu.Lock()
+			conns = append(conns, conn)
+			mu.Unlock()
+			open.Go(func() {
+				defer conn.Close()
+				answer(conn)
+			})
+		}
+	})
+	t.Cleanup(func() {
+		_ = l.Close()
+		mu.Lock()
+		for _, conn := range conns {
+			_ = conn.Close()
+		}
+		mu.Unlock()
+		open.Wait()
+	})
+	return l.Addr().String()
+}
+
+// silentServer accepts connections, reads and says nothing.
+func silentServer(t testing.TB) string {
+	return serve(t, func(conn net.Conn) {
+		buf := make([]byte, 4096)
+		for {
+			if _, err := conn.Read(buf); err != nil {
+				return
+			}
+		}
+	})
+}
