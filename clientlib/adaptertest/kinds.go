@@ -88,7 +88,7 @@ var provocations = map[failure.Kind][]provocation{
 	failure.WriteTimeout:  {provoke(`"timeouts":{"attempt":"500ms"}`, Unread)},
 	failure.TotalTimeout:  {provoke(`"timeouts":{"total":"`+short+`"}`, Waits)},
 	failure.Disconnected:  {provoke(unlimited, Resets), provoke(unlimited, Cuts)},
-	failure.Unprocessed:   {{[]Feature{OverHTTP2, Declines, OpaqueBodies}, decline}},
+	failure.Unprocessed:   {{[]Feature{OverHTTP2, Declines}, decline}},
 	failure.ProtocolError: {provoke(unlimited, Garbles)},
 	failure.BodyError:     {provoke(unlimited, BadBody)},
 	failure.Status:        {provoke(unlimited, Fails)},
@@ -109,10 +109,12 @@ func queue(l *lab) *outcome {
 	return b.do(Call{})
 }
 
-// decline sends what the library cannot send again by itself.
+// decline sends what the library cannot send again by itself, where there is such
+// a thing: else the library gives up after a while.
 func decline(l *lab) *outcome {
+	_, lacksOpaque := l.a.lacking([]Feature{OpaqueBodies})
 	b := l.open(unlimited, Setup{HTTP2: true})
-	return b.do(Call{Behaviour: Behaviour{Does: Declines}, Body: "payload", Opaque: true})
+	return b.do(Call{Behaviour: Behaviour{Does: Declines}, Body: "payload", Opaque: !lacksOpaque})
 }
 
 // leave ends a call as its caller.

@@ -134,7 +134,7 @@ func (b *bench) doIn(ctx context.Context, call Call) *outcome {
 	switch {
 	case o.Err != nil:
 		b.examine(&o)
-	case o.Status >= 400:
+	case o.Status >= 400, o.Status > 0 && o.Status < 100: // of HTTP, of gRPC
 		o.kind = failure.Status
 	default:
 		o.ok = true
