@@ -2,9 +2,11 @@ package controllers
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -145,7 +147,7 @@ func TestSummaryOfADocument(t *testing.T) {
 }
 
 func TestDocumentHolds(t *testing.T) {
-	document := plan.RenderedDocument{Data: []byte("x"), Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"}}
+	document := plan.RenderedDocument{Digest: digest([]byte("x")), Labels: map[string]string{"l": "1"}, Annotations: map[string]string{"a": "1"}}
 	same := storedDocument{digest: digest([]byte("x")), labels: map[string]string{"l": "1", "theirs": "2"}, annotations: map[string]string{"a": "1"}}
 	if !same.holds(document) {
 		t.Error("what others added counts as a difference")
@@ -243,7 +245,7 @@ func TestReportBelongsToThePodOfItsName(t *testing.T) {
 
 func TestRepairIsToldFromUpdate(t *testing.T) {
 	f := &facts{namespace: "n", documents: map[string]storedDocument{"c": {digest: "other"}}}
-	document := plan.RenderedDocument{ConfigMap: "c", Data: []byte("x")}
+	document := plan.RenderedDocument{ConfigMap: "c", Digest: "x"}
 	var e expectations
 	if e.drifted(f, document) {
 		t.Error("a new revision is no repair")
@@ -257,12 +259,70 @@ func TestRepairIsToldFromUpdate(t *testing.T) {
 	if !e.drifted(f, document) {
 		t.Error("a document that was deleted is repaired")
 	}
-	document.Data = []byte("y")
+	document.Digest = "y"
 	if e.drifted(f, document) {
 		t.Error("an update is no repair")
 	}
 	e.set(f, plan.Output{Documents: []plan.RenderedDocument{document}}, map[string]string{"c": "failed"}, nil)
 	if len(e.namespaces) != 0 {
 		t.Errorf("what failed is remembered: %v", e.namespaces)
+	}
+}
+
+func TestWritesOfANamespaceAreEachTriedOnceAndInParallel(t *testing.T) {
+	for _, n := range []int{0, 1, writers, 3*writers + 1} {
+		var tried [4 * writers]atomic.Int32
+		together := make(chan struct{})
+		var under atomic.Int32
+		errs := inParallel(n, func(i int) error {
+			tried[i].Add(1)
+			// The first ones wait for each other: one worker alone would not end.
+			if int(under.Add(1)) == min(n, writers) {
+				close(together)
+			}
+			<-together
+			if i%2 == 1 {
+				return fmt.Errorf("write %d", i)
+			}
+			return nil
+		})
+		if len(errs) != n {
+			t.Fatalf("%d results, want %d", len(errs), n)
+		}
+		for i, err := range errs {
+			if tried[i].Load() != 1 || (err != nil) != (i%2 == 1) {
+				t.Errorf("write %d of %d: tried %d times, %v", i, n, tried[i].Load(), err)
+			}
+		}
+	}
+}
+
+func TestAnEditDoesNotAskForItsNamespace(t *testing.T) {
+	f := &facts{names: map[string]bool{"a": true}, documents: map[string]storedDocument{
+		"timeouts": {policies: []string{"a"}}, "timeouts-old": {policies: []string{"a", "gone"}},
+	}}
+	write := func(names ...string) work {
+		var w work
+		for _, name := range names {
+			w.writes = append(w.writes, plan.RenderedDocument{ConfigMap: name})
+		}
+		return w
+	}
+	for _, c := range []struct {
+		name string
+		work work
+		out  plan.Output
+		want bool
+	}{
+		{"nothing to do", work{}, plan.Output{}, false},
+		{"an edit", write("timeouts"), plan.Output{}, false},
+		{"a new document", write("timeouts", "timeouts-new"), plan.Output{}, true},
+		{"a policy is gone", write("timeouts-old"), plan.Output{}, true},
+		{"a tombstone goes", work{deletions: []string{"timeouts-old"}}, plan.Output{}, true},
+		{"an event", work{}, plan.Output{Events: []plan.Event{{Policy: "a"}}}, true},
+	} {
+		if got := mayCreate(f, c.out, c.work); got != c.want {
+			t.Errorf("%s: %t, want %t", c.name, got, c.want)
+		}
 	}
 }

@@ -142,7 +142,7 @@ func (m *Metrics) observe(f *facts, out plan.Output) {
 		}
 	}
 	for i := range out.Documents {
-		t.bytes += len(out.Documents[i].Data)
+		t.bytes += out.Documents[i].Bytes
 	}
 	m.mu.Lock()
 	defer m.mu.Unlock()

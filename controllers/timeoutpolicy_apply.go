@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -16,14 +19,11 @@ import (
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
 
-// work is what differs between what is and what should be.
+// work is what differs between the documents that are and those that should be.
 type work struct {
 	writes    []plan.RenderedDocument
 	deletions []string
-	statuses  bool
 }
-
-func (w *work) empty() bool { return len(w.writes) == 0 && len(w.deletions) == 0 && !w.statuses }
 
 // difference compares what is stored with the plan: content, labels and
 // annotations, so that what was edited by hand is found too.
@@ -34,16 +34,13 @@ func difference(f *facts, out plan.Output) work {
 			w.writes = append(w.writes, document)
 		}
 	}
-	for i := range out.Statuses {
-		w.statuses = w.statuses || out.Statuses[i].Changed
-	}
 	return w
 }
 
 // holds reports whether a ConfigMap is what it should be. What others added to
 // it is theirs.
 func (d storedDocument) holds(document plan.RenderedDocument) bool {
-	return d.digest == digest(document.Data) &&
+	return d.digest == document.Digest &&
 		contains(d.labels, document.Labels) &&
 		contains(d.annotations, document.Annotations)
 }
@@ -60,29 +57,54 @@ func contains(all, some map[string]string) bool {
 // apply writes the documents. Each is tried, whatever became of the others.
 // failed says, by ConfigMap, what went wrong in words for a status; err joins
 // the same for the log and the retry.
-func (r *TimeoutPolicyReconciler) apply(ctx context.Context, f *facts, w work) (failed map[string]string, err error) {
+func (r *TimeoutPolicyReconciler) apply(ctx context.Context, f *facts, out plan.Output, w work) (failed map[string]string, err error) {
 	failed = map[string]string{}
-	var errs []error
-	for _, document := range w.writes {
-		if err := r.applyDocument(ctx, f, document); err != nil {
-			failed[document.ConfigMap] = err.Error()
-			errs = append(errs, err)
+	errs := inParallel(len(w.writes), func(i int) error { return r.applyDocument(ctx, f, out, w.writes[i]) })
+	for i, err := range errs {
+		if err != nil {
+			failed[w.writes[i].ConfigMap] = err.Error()
 		}
 	}
 	for _, name := range w.deletions {
-		if err := r.deleteDocument(ctx, f, name); err != nil {
-			errs = append(errs, err)
-		}
+		errs = append(errs, r.deleteDocument(ctx, f, name))
 	}
 	return failed, errors.Join(errs...)
 }
 
-func (r *TimeoutPolicyReconciler) applyDocument(ctx context.Context, f *facts, document plan.RenderedDocument) error {
+// writers is how many writes of one namespace are under way at the same time: an
+// edit of a policy for everybody is a document of every client, and an API server
+// takes its time for each.
+const writers = 8
+
+// inParallel calls do for 0 to n-1, some at the same time, and returns what they
+// return.
+func inParallel(n int, do func(i int) error) []error {
+	errs := make([]error, n)
+	var next atomic.Int64
+	var workers sync.WaitGroup
+	work := func() {
+		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
+			errs[i] = do(i)
+		}
+	}
+	for range min(n, writers) - 1 {
+		workers.Go(work)
+	}
+	work()
+	workers.Wait()
+	return errs
+}
+
+func (r *TimeoutPolicyReconciler) applyDocument(ctx context.Context, f *facts, out plan.Output, document plan.RenderedDocument) error {
+	data, err := out.Render(&document)
+	if err != nil {
+		return fmt.Errorf("render the ConfigMap %s/%s: %w", f.namespace, document.ConfigMap, err)
+	}
 	configMap := corev1apply.ConfigMap(document.ConfigMap, f.namespace).
 		WithLabels(document.Labels).
 		WithAnnotations(document.Annotations).
-		WithData(map[string]string{v1alpha1.DocumentKey: string(document.Data)})
-	err := r.Client.Apply(ctx, configMap, client.FieldOwner(v1alpha1.OperatorFieldManager), client.ForceOwnership)
+		WithData(map[string]string{v1alpha1.DocumentKey: string(data)})
+	err = r.Client.Apply(ctx, configMap, client.FieldOwner(v1alpha1.OperatorFieldManager), client.ForceOwnership)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}
@@ -117,6 +139,16 @@ func (r *TimeoutPolicyReconciler) deleteDocument(ctx context.Context, f *facts, 
 	r.Metrics.applies.WithLabelValues(resultDeleted).Inc()
 	log.FromContext(ctx).Info("deleted a tombstone", "configMap", name)
 	return nil
+}
+
+// mayCreate reports whether the work may make an object in the namespace, or has
+// to do with policies that vanished. An edit does neither, and then nobody needs
+// to be asked whether the namespace is there: what is patched is.
+func mayCreate(f *facts, out plan.Output, w work) bool {
+	return len(w.deletions)+len(out.Events) > 0 || slices.ContainsFunc(w.writes, func(document plan.RenderedDocument) bool {
+		stored, there := f.documents[document.ConfigMap]
+		return !there || f.withdraws(stored)
+	})
 }
 
 // namespaceGone reports whether the namespace is being deleted or is not there

@@ -33,6 +33,7 @@ type TimeoutPolicyReconciler struct {
 	Now func() time.Time
 
 	expected expectations
+	memos    memos
 	refusals refusals
 	counts   ledger
 }
@@ -57,7 +58,7 @@ func (r *TimeoutPolicyReconciler) reconcile(ctx context.Context, namespace strin
 		return ctrl.Result{}, err
 	}
 	todo := difference(facts, out)
-	if !todo.empty() {
+	if mayCreate(facts, out, todo) {
 		if gone, err := r.namespaceGone(ctx, namespace); gone || err != nil {
 			return ctrl.Result{}, err
 		}
@@ -66,7 +67,7 @@ func (r *TimeoutPolicyReconciler) reconcile(ctx context.Context, namespace strin
 	if err != nil {
 		return ctrl.Result{}, err
 	}
-	failed, applyErr := r.apply(ctx, facts, todo)
+	failed, applyErr := r.apply(ctx, facts, out, todo)
 	if len(failed) > 0 {
 		out = out.WithFailures(failed)
 	}

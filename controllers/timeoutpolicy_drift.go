@@ -21,7 +21,7 @@ func (e *expectations) set(f *facts, out plan.Output, failed, kept map[string]st
 	documents := map[string]string{}
 	for _, document := range out.Documents {
 		if failed[document.ConfigMap] == "" && kept[document.ConfigMap] == "" {
-			documents[document.ConfigMap] = digest(document.Data)
+			documents[document.ConfigMap] = document.Digest
 		}
 	}
 	e.mu.Lock()
@@ -44,7 +44,7 @@ func (e *expectations) drifted(f *facts, document plan.RenderedDocument) bool {
 	expected, known := e.namespaces[f.namespace][document.ConfigMap]
 	e.mu.Unlock()
 	if known {
-		return expected == digest(document.Data)
+		return expected == document.Digest
 	}
 	_, stored := f.documents[document.ConfigMap]
 	return stored && document.Current

@@ -120,7 +120,7 @@ func (r *TimeoutPolicyReconciler) gatherServices(ctx context.Context, f *facts) 
 // have may be taken by ConfigMaps without our label, which are not cached: those
 // are looked up, and where there is one the plan is made again with it.
 func (r *TimeoutPolicyReconciler) plan(ctx context.Context, f *facts) (plan.Output, error) {
-	out := plan.Plan(f.input(r.Options))
+	out := plan.Plan(f.input(r.Options, r.memos.of(f)))
 	found := false
 	for i := range out.Documents {
 		name := out.Documents[i].ConfigMap
@@ -139,7 +139,7 @@ func (r *TimeoutPolicyReconciler) plan(ctx context.Context, f *facts) (plan.Outp
 		found = true
 	}
 	if found {
-		out = plan.Plan(f.input(r.Options))
+		out = plan.Plan(f.input(r.Options, r.memos.of(f)))
 	}
 	return out, nil
 }
@@ -162,13 +162,14 @@ func newStoredDocument(configMap *corev1.ConfigMap) storedDocument {
 }
 
 // input puts the facts into the planner's words.
-func (f *facts) input(options plan.Options) plan.Input {
+func (f *facts) input(options plan.Options, memo *plan.Memo) plan.Input {
 	in := plan.Input{
 		Namespace: f.namespace,
 		Policies:  f.policies,
 		Faults:    f.faults,
 		Services:  f.services,
 		Voices:    f.voices,
+		Memo:      memo,
 		Options:   options,
 		Now:       f.now,
 	}

@@ -23,19 +23,23 @@ import (
 // tried, whatever became of the others; the events of a policy follow its
 // status.
 func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, out plan.Output) error {
-	var errs []error
+	var changed []*plan.PolicyStatus
 	for i := range out.Statuses {
-		status := &out.Statuses[i]
-		if !status.Changed || r.refusals.has(status) {
-			continue
+		if status := &out.Statuses[i]; status.Changed && !r.refusals.has(status) {
+			changed = append(changed, status)
 		}
-		written, err := r.writeStatus(ctx, f.namespace, status)
+	}
+	written := make([]bool, len(changed))
+	errs := inParallel(len(changed), func(i int) (err error) {
+		written[i], err = r.writeStatus(ctx, f.namespace, changed[i])
+		return err
+	})
+	for i, status := range changed {
 		switch {
-		case isRefusal(err):
-			r.refused(ctx, f, status, err)
-		case err != nil:
-			errs = append(errs, err)
-		case written:
+		case isRefusal(errs[i]):
+			r.refused(ctx, f, status, errs[i])
+			errs[i] = nil
+		case written[i]:
 			r.emit(f, status, out.Events)
 		}
 	}
