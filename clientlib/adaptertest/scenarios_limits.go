@@ -25,7 +25,7 @@ var limitScenarios = []scenario{
 	{"the ceiling of an attempt ends with its headers",
 		[]capability.Name{capability.TimeoutAttempt, capability.DeadlineCoversBody}, []Feature{Drips}, bodyBeyondAttempt},
 	{"what is left gets less with each attempt, and is never nothing",
-		[]capability.Name{capability.DeadlineHeader, capability.TimeoutAttempt, capability.TimeoutTotal, capability.RetryOwned}, []Feature{Waits}, leftGetsLess},
+		[]capability.Name{capability.DeadlineHeader, capability.TimeoutTotal, capability.RetryOwned}, []Feature{Fails}, leftGetsLess},
 }
 
 // The third attempt is clamped to what is left. A machine that is busy may not
@@ -100,9 +100,12 @@ func bodyBeyondAttempt(l *lab) {
 	b.expect(o, want{ok: true, requests: 1})
 }
 
+// A protocol that carries the deadline itself tells that of the attempt: none is
+// limited here.
 func leftGetsLess(l *lab) {
-	b := l.open(fmt.Sprintf(`"timeouts":{"total":"10s","attempt":"%s"},"deadline":{"header":%q},%s`, limit, DeadlineHeader, tries(3)), Setup{})
-	b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
+	retry := fmt.Sprintf(`"retry":{"maxAttempts":3,"backoff":{"initial":"%s","max":"%s","jitter":"None"}}`, limit, limit)
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"10s"},"deadline":{"header":%q},%s`, DeadlineHeader, retry), Setup{})
+	b.do(Call{Behaviour: Behaviour{Does: Fails}})
 	last := 10*time.Second + limit
 	for _, s := range b.peer.Seen() {
 		if s.Deadline < time.Millisecond || s.Deadline > last-limit {

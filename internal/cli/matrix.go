@@ -17,8 +17,8 @@ func (a *app) matrixCommand() *cobra.Command {
 		Use:   "matrix [ADAPTER]",
 		Short: "Show what each adapter of the client library can enforce",
 		Long: `Show what each adapter of the client library can enforce: Native (the library does it),
-Emulated (the engine adds it), Degraded (a weaker form), Absent. With an adapter's name
-its notes and the failure kinds that it can tell apart are shown too.`,
+Emulated (the engine adds it), Degraded (a weaker form), Absent; and which failure kinds
+it can tell apart. With an adapter's name its notes are shown too.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(_ *cobra.Command, args []string) error { return a.matrix(args) },
 	}
@@ -34,20 +34,13 @@ type matrixRecord struct {
 }
 
 func (a *app) matrix(args []string) error {
-	var records []matrixRecord
-	var names []string
-	for _, r := range capability.Matrix() {
-		names = append(names, r.Adapter)
-		if len(args) > 0 && r.Adapter != args[0] {
-			continue
-		}
-		full := matrixRecord{r.Adapter, r.Library, map[capability.Name]capability.Support{}, r.Emits.Kinds(), r.Collapse}
-		for _, name := range capability.Names() {
-			full.Support[name] = r.Support[name]
-		}
-		records = append(records, full)
-	}
+	all := matrixRecords()
+	records := slices.DeleteFunc(slices.Clone(all), func(r matrixRecord) bool { return len(args) > 0 && r.Adapter != args[0] })
 	if len(records) == 0 {
+		var names []string
+		for _, r := range all {
+			names = append(names, r.Adapter)
+		}
 		return fmt.Errorf("there is no adapter %q: use %s", args[0], strings.Join(names, ", "))
 	}
 	return a.print(records, func(w io.Writer) {
@@ -57,6 +50,18 @@ func (a *app) matrix(args []string) error {
 		}
 		compareAdapters(w, records)
 	})
+}
+
+func matrixRecords() []matrixRecord {
+	var records []matrixRecord
+	for _, r := range capability.Matrix() {
+		full := matrixRecord{r.Adapter, r.Library, map[capability.Name]capability.Support{}, r.Emits.Kinds(), r.Collapse}
+		for _, name := range capability.Names() {
+			full.Support[name] = r.Support[name]
+		}
+		records = append(records, full)
+	}
+	return records
 }
 
 // compareAdapters writes a column for each adapter.
@@ -74,6 +79,28 @@ func compareAdapters(w io.Writer, records []matrixRecord) {
 		rows = append(rows, row)
 	}
 	columns(w, rows)
+	fmt.Fprintln(w)
+	head[0] = "FAILURE KIND"
+	rows = [][]string{head}
+	for _, kind := range failure.All() {
+		row := []string{kind.String()}
+		for _, r := range records {
+			row = append(row, r.kind(kind))
+		}
+		rows = append(rows, row)
+	}
+	columns(w, rows)
+}
+
+// kind says what becomes of a kind.
+func (r *matrixRecord) kind(k failure.Kind) string {
+	if slices.Contains(r.Emits, k) {
+		return "emitted"
+	}
+	if coarser, ok := r.Collapse[k]; ok {
+		return "as " + coarser.String()
+	}
+	return "never"
 }
 
 // table writes one adapter with its notes.
@@ -84,7 +111,13 @@ func (r *matrixRecord) table(w io.Writer) {
 	}
 	slices.Sort(kinds)
 	columns(w, [][]string{{"Adapter:", r.Adapter}, {"Library:", r.Library}})
-	fmt.Fprintf(w, "Emits: %s\n\n", strings.Join(kinds, ", "))
+	fmt.Fprintf(w, "Emits: %s\n", strings.Join(kinds, ", "))
+	for _, k := range failure.All() {
+		if coarser, ok := r.Collapse[k]; ok {
+			fmt.Fprintf(w, "Instead of %s: %s\n", k, coarser)
+		}
+	}
+	fmt.Fprintln(w)
 	rows := [][]string{{"CAPABILITY", "LEVEL", "NOTE"}}
 	for _, name := range capability.Names() {
 		s := r.Support[name]
