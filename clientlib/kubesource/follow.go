@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,9 @@ import (
 )
 
 const (
-	// grace is how long attempts may fail before that is told: a server that is
+	// defaultGrace is how long attempts may fail before that is told: a server that is
 	// restarted, or hands its watches to another one, is no news.
-	grace = 5 * time.Second
+	defaultGrace = 5 * time.Second
 	// proof is how long a watch has to stay open after a failure, unless it
 	// delivers, to count as one.
 	proof = time.Second
@@ -32,6 +33,9 @@ const (
 	// end a watch; watchSlack later it is ended here.
 	watchMin, watchMax = 5 * time.Minute, 10 * time.Minute
 	watchSlack         = 30 * time.Second
+	// tokenLook is the time between two looks for another token than the one that
+	// was refused.
+	tokenLook = time.Second
 	// rereadAfter is how long a plain read that failed waits, if that is sooner
 	// than the next one is due.
 	rereadAfter = 30 * time.Second
@@ -50,6 +54,7 @@ type follower struct {
 	looked  bool      // something was ever told
 	again   bool      // the last round ended without a failure of the server
 	proven  bool      // a watch of this round was one
+	refused string    // the token that the server does not take
 	failing time.Time // since when, zero when all is well
 	trouble *trouble  // what was told, nil when all is well
 	polling bool      // what was told along with it
@@ -71,6 +76,23 @@ func (f *follower) follow(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// pause waits, for a new token not longer than tokenLook after it is there. It
+// returns false when ctx is over.
+func (f *follower) pause(ctx context.Context, d time.Duration) bool {
+	if f.refused == "" {
+		return f.rest(ctx, d)
+	}
+	for ; d > 0; d -= tokenLook {
+		if !f.rest(ctx, min(d, tokenLook)) {
+			return false
+		}
+		if token, err := os.ReadFile(f.config.BearerTokenFile); err == nil && string(token) != f.refused {
+			return true
+		}
+	}
+	return true
 }
 
 // round lists once, then watches for as long as one watch can go on where the
@@ -118,7 +140,7 @@ func (f *follower) well(found *look) {
 		f.object = found.object
 	}
 	f.pace.reset()
-	f.proven = true
+	f.proven, f.refused = true, ""
 	f.failing, f.trouble, f.polling, f.again = time.Time{}, nil, false, false
 	f.emit(sighting{look: found})
 }
@@ -132,8 +154,13 @@ func (f *follower) fail(err error, listed bool) time.Duration {
 		f.failing = now
 	}
 	trouble := newTrouble(err)
+	if f.refused = ""; trouble.class == unauthorized && f.config.BearerTokenFile != "" {
+		// What cannot be read is as good as another token: it is worth a try.
+		token, _ := os.ReadFile(f.config.BearerTokenFile)
+		f.refused = string(token)
+	}
 	wait := f.pace.wait(trouble.denied() || listed, retryAfter(err), rand.Float64())
-	if f.looked && f.trouble == nil && now.Sub(f.failing) < grace {
+	if f.looked && f.trouble == nil && now.Sub(f.failing) < f.grace {
 		return wait
 	}
 	if f.trouble == nil || f.trouble.class != trouble.class {
@@ -144,8 +171,8 @@ func (f *follower) fail(err error, listed bool) time.Duration {
 	return wait
 }
 
-// pause waits; it returns false when ctx is over.
-func (f *follower) pause(ctx context.Context, d time.Duration) bool {
+// rest waits; it returns false when ctx is over.
+func (f *follower) rest(ctx context.Context, d time.Duration) bool {
 	timer := f.clock.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -37,6 +37,7 @@ type options struct {
 	check            time.Duration
 	maxBackoff       time.Duration
 	maxDeniedBackoff time.Duration
+	grace            time.Duration // how long attempts fail before that is told
 	clock            clock.Clock
 	errs             []error
 }

@@ -41,6 +41,7 @@ func New(client string, opts ...Option) source.Source {
 		check:            DefaultCheck,
 		maxBackoff:       DefaultMaxBackoff,
 		maxDeniedBackoff: DefaultMaxDeniedBackoff,
+		grace:            defaultGrace,
 		clock:            clock.System(),
 	}
 	for _, opt := range opts {

@@ -46,12 +46,15 @@ type trouble struct {
 	err   error
 }
 
+// unauthorized is the class of a token that is not taken.
+const unauthorized = "401"
+
 // newTrouble classes an error of a request.
 func newTrouble(err error) *trouble {
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsUnauthorized(err):
-		return &trouble{source.FaultForbidden, "401", fmt.Errorf("the API server does not take the token of this pod: %w", err)}
+		return &trouble{source.FaultForbidden, unauthorized, fmt.Errorf("the API server does not take the token of this pod: %w", err)}
 	case apierrors.IsForbidden(err):
 		return &trouble{source.FaultForbidden, "403", fmt.Errorf("%w: allow the service account to list and watch this ConfigMap", err)}
 	case errors.As(err, &status):

@@ -141,7 +141,7 @@ func TestAnOutageIsToldOnceAndEnds(t *testing.T) {
 	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
 		advance(time.Minute)
 		f.kill()
-		advance(grace - time.Second)
+		advance(defaultGrace - time.Second)
 		h.wantUpdates(1)
 		f.dials.Store(0)
 		advance(time.Hour)
@@ -200,7 +200,7 @@ func TestARefusalIsToldOnceAndAskedAboutSlowly(t *testing.T) {
 		advance(time.Minute)
 		h.want("a", source.ReasonNone, source.DeliveryWatch) // the watch goes on
 		f.endWatches(nil)
-		advance(3 * grace)
+		advance(3 * defaultGrace)
 		h.want("a", source.ReasonForbidden, source.DeliveryWatch)
 		told := len(h.updates())
 		advance(time.Hour)
@@ -226,7 +226,7 @@ func TestWithoutAWatchItPolls(t *testing.T) {
 		}
 	}
 	withFake(t, func(f *fakeAPI) { with(t, "a")(f); cut(f)() }, func(t *testing.T, f *fakeAPI, h *heard) {
-		advance(3 * grace)
+		advance(3 * defaultGrace)
 		h.want("a", source.ReasonWatchUnavailable, source.DeliveryPoll)
 		if u := h.last(); u.Err != nil || !strings.Contains(u.Message(), "User cannot") {
 			t.Errorf("want a warning, got %s", describe(u))
