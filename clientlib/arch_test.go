@@ -26,7 +26,7 @@ func listDeps(t *testing.T, pkg string) []string {
 
 func TestCoreLinksTheStandardLibraryAndFsnotifyOnly(t *testing.T) {
 	allowed := []string{"github.com/fsnotify/fsnotify", "golang.org/x/sys/unix", "golang.org/x/sys/windows"}
-	for _, pkg := range []string{"", "/engine", "/nethttp", "/source", "/report", "/deadline", "/document", "/capability", "/failure", "/retryafter", "/clienttest"} {
+	for _, pkg := range []string{"", "/engine", "/nethttp", "/source", "/report", "/deadline", "/document", "/capability", "/failure", "/retryafter", "/clienttest", "/adaptertest"} {
 		for _, dep := range listDeps(t, module+pkg) {
 			switch {
 			case slices.Contains(allowed, dep), strings.HasPrefix(dep, "github.com/fsnotify/fsnotify/internal"):
