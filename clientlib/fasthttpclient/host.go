@@ -75,11 +75,11 @@ func (h *host) enter(ctx context.Context, deadline time.Time, w watcher) error {
 	default:
 	}
 	w.queued()
-	clock, wait, late := h.engine.Clock(), h.wait, error(fasthttp.ErrNoFreeConns)
-	if left := deadline.Sub(clock.Now()); !deadline.IsZero() && left < wait {
+	wait, late := h.wait, error(fasthttp.ErrNoFreeConns)
+	if left := time.Until(deadline); !deadline.IsZero() && left < wait {
 		wait, late = left, fasthttp.ErrTimeout
 	}
-	timer := clock.NewTimer(wait)
+	timer := h.engine.Clock().NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case h.slots <- struct{}{}:
@@ -172,7 +172,7 @@ func path(req *fasthttp.Request) string {
 func (h *host) plain(hc *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Response) (retry bool, err error) {
 	x := &exchange{host: h, hc: hc}
 	if d := req.GetTimeOut(); d > 0 {
-		x.deadline = h.engine.Clock().Now().Add(d)
+		x.deadline = now().Add(d)
 	}
 	if err := x.connect(context.Background(), req.GetTimeOut(), req, resp, unwatched{}); err != nil {
 		return false, err

@@ -109,14 +109,19 @@ func (c carrier) Keys() []string {
 type requestBody struct {
 	req     *fasthttp.Request
 	stream  bool
+	size    int // of a stream, as fasthttp knows it; negative for not
 	capture *capture
+	used    bool // an attempt took the stream without closing it
 }
 
 func newRequestBody(req *fasthttp.Request, p *engine.Policy) *requestBody {
 	b := &requestBody{req: req, stream: req.IsBodyStream()}
+	if b.stream {
+		b.size = sizeOf(req)
+	}
 	if b.stream && p.MaxAttempts > 1 && !p.Shadow {
 		limit := p.ReplayBytes
-		if int64(b.size()) > limit {
+		if int64(b.size) > limit {
 			limit = 0
 		}
 		b.capture = &capture{source: req.BodyStream(), limit: limit}
@@ -124,10 +129,10 @@ func newRequestBody(req *fasthttp.Request, p *engine.Policy) *requestBody {
 	return b
 }
 
-// size is what fasthttp knows of the length of a stream, negative for nothing.
-func (b *requestBody) size() int {
-	size := b.req.Header.ContentLength()
-	if l, ok := b.req.BodyStream().(*io.LimitedReader); ok && size < 0 {
+// sizeOf is what fasthttp knows of the length of a stream, negative for nothing.
+func sizeOf(req *fasthttp.Request) int {
+	size := req.Header.ContentLength()
+	if l, ok := req.BodyStream().(*io.LimitedReader); ok && size < 0 {
 		return int(l.N)
 	}
 	return size
@@ -142,11 +147,11 @@ func (b *requestBody) replayable() bool {
 func (b *requestBody) copyTo(out *fasthttp.Request) {
 	switch {
 	case b.capture != nil:
-		size := b.size()
-		b.capture.rewind()
-		out.SetBodyStream(b.capture, size)
+		b.capture.offset, b.used = 0, true
+		out.SetBodyStream(b.capture, b.size)
 	case b.stream:
-		out.SetBodyStream(b.req.BodyStream(), b.size())
+		b.used = true
+		out.SetBodyStream(struct{ io.Reader }{b.req.BodyStream()}, b.size) // closed by settle
 	default:
 		body := b.req.Body()
 		if len(body) == 0 {
@@ -186,7 +191,7 @@ func (b *requestBody) guard(a *attempt, req *fasthttp.Request) (release func()) 
 // settle says that no other attempt follows: a stream that was read is closed, as
 // fasthttp does.
 func (b *requestBody) settle() {
-	if b.capture != nil && b.capture.used {
+	if b.used {
 		_ = b.req.CloseBodyStream()
 	}
 }
@@ -202,14 +207,11 @@ type capture struct {
 	total  int64 // read from the source so far
 	offset int64 // of the attempt under way
 	err    error // of the source, io.EOF included
-	used   bool
 
 	// reading says that the source is being waited for; lost that what was read
 	// cannot be had again.
 	reading, lost atomic.Bool
 }
-
-func (c *capture) rewind() { c.offset = 0 }
 
 // giveUp reports whether the source is being waited for; it is then lost.
 func (c *capture) giveUp() bool {
@@ -222,7 +224,6 @@ func (c *capture) giveUp() bool {
 
 // Read serves what is kept first, then the source.
 func (c *capture) Read(p []byte) (int, error) {
-	c.used = true
 	switch {
 	case c.offset < int64(len(c.kept)):
 		n := copy(p, c.kept[c.offset:])
