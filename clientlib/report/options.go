@@ -23,6 +23,9 @@ const (
 	EnvPodName      = "POD_NAME"
 	EnvPodNamespace = "POD_NAMESPACE"
 	EnvPodUID       = "POD_UID"
+	// EnvContainer is the name of the container. Without it the mounts that the
+	// kubelet makes tell.
+	EnvContainer = "TIMEOUTS_CONTAINER"
 	// EnvServer is the URL of the API server; without it
 	// KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT say where it is.
 	EnvServer = "TIMEOUTS_API_SERVER"
@@ -57,6 +60,11 @@ type Pod struct {
 type Options struct {
 	// Pod; what is empty comes from the environment, then from the token.
 	Pod Pod
+	// Container of the pod that this process runs in; when empty, it comes from
+	// the environment, then from the mounts. The containers of a pod share its
+	// report, each with clients of its own. Where the name is unknown, and for
+	// two processes of one container, the last one to write is heard alone.
+	Container string
 	// Library that reports; the default is this one.
 	Library Library
 	// Server is the URL of the API server, https only.
@@ -108,6 +116,7 @@ func (o Options) complete() (Options, error) {
 	if err := o.identify(); err != nil {
 		return o, err
 	}
+	fallback(&o.Container, os.Getenv(EnvContainer), containerOf(readMounts))
 	if o.Clock == nil {
 		o.Clock = clock.System()
 	}

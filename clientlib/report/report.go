@@ -19,7 +19,8 @@ const (
 	APIVersion = "timeout-operator.dev/v1alpha1"
 	// Kind of the object.
 	Kind = "ClientReport"
-	// FieldManager that owns what a pod writes.
+	// FieldManager that owns what a pod writes; with a slash and the name of the
+	// container, where that is known.
 	FieldManager = "timeout-clientlib"
 )
 

@@ -64,8 +64,9 @@ func (r *Reporter) Close() {
 var writers = registry{byPod: map[podKey]*writer{}}
 
 type podKey struct {
-	server string
-	pod    Pod
+	server    string
+	pod       Pod
+	container string
 }
 
 type registry struct {
@@ -76,7 +77,7 @@ type registry struct {
 func (g *registry) join(o Options) *Reporter {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	key := podKey{o.Server, o.Pod}
+	key := podKey{o.Server, o.Pod, o.Container}
 	w := g.byPod[key]
 	if w == nil {
 		w = newWriter(o, key)

@@ -95,6 +95,7 @@ func setup(t *testing.T, f *fakeServer) Options {
 	write(t, token, "secret-1\n")
 	return Options{
 		Pod:       Pod{Name: "checkout-7d9", Namespace: "shop", UID: "uid-" + t.Name()},
+		Container: "app",
 		Server:    "https://10.0.0.1:443/",
 		TokenFile: token,
 		CAFile:    filepath.Join(t.TempDir(), "ca.crt"),
@@ -141,7 +142,7 @@ func TestReportIsOneServerSideApplyOfTheWholeObject(t *testing.T) {
 			t.Fatalf("%d requests, want 1", len(calls))
 		}
 		c := calls[0]
-		wantURL := "https://10.0.0.1:443/apis/timeout-operator.dev/v1alpha1/namespaces/shop/clientreports/checkout-7d9?fieldManager=timeout-clientlib&force=true"
+		wantURL := "https://10.0.0.1:443/apis/timeout-operator.dev/v1alpha1/namespaces/shop/clientreports/checkout-7d9?fieldManager=timeout-clientlib%2Fapp&force=true"
 		if c.method != http.MethodPatch || c.url != wantURL {
 			t.Errorf("request is %s %s,\nwant PATCH %s", c.method, c.url, wantURL)
 		}

@@ -57,7 +57,7 @@ type sender struct {
 func newSender(o Options) *sender {
 	s := &sender{
 		url: fmt.Sprintf("%s/apis/%s/namespaces/%s/clientreports/%s?fieldManager=%s&force=true",
-			o.Server, APIVersion, url.PathEscape(o.Pod.Namespace), url.PathEscape(o.Pod.Name), FieldManager),
+			o.Server, APIVersion, url.PathEscape(o.Pod.Namespace), url.PathEscape(o.Pod.Name), url.QueryEscape(manager(o.Container))),
 		tokenFile: o.TokenFile,
 		caFile:    o.CAFile,
 		agent:     o.Library.Name + "/" + o.Library.Version,

@@ -126,6 +126,7 @@ func newWorkload(t *testing.T, namespace, name string) *workload {
 	must(t, os.WriteFile(filepath.Join(dir, "token"), []byte(request.Status.Token), 0o600))
 	must(t, os.WriteFile(filepath.Join(dir, "ca.crt"), config.CAData, 0o600))
 	return &workload{pod, report.Options{
+		Container:   "app",
 		Server:      "https://" + serverHost(),
 		TokenFile:   filepath.Join(dir, "token"),
 		CAFile:      filepath.Join(dir, "ca.crt"),

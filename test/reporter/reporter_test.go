@@ -3,6 +3,7 @@ package reporter
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -43,8 +44,8 @@ func TestPodWritesItsOwnReport(t *testing.T) {
 	if len(got.OwnerReferences) != 1 || got.OwnerReferences[0].UID != w.pod.UID || got.OwnerReferences[0].Kind != "Pod" {
 		t.Errorf("owners are %+v, want the pod", got.OwnerReferences)
 	}
-	if len(got.ManagedFields) != 1 || got.ManagedFields[0].Manager != report.FieldManager || got.ManagedFields[0].Operation != metav1.ManagedFieldsOperationApply {
-		t.Errorf("managed fields are %+v, want one apply of %s", got.ManagedFields, report.FieldManager)
+	if len(got.ManagedFields) != 1 || got.ManagedFields[0].Manager != report.FieldManager+"/app" || got.ManagedFields[0].Operation != metav1.ManagedFieldsOperationApply {
+		t.Errorf("managed fields are %+v, want one apply of the container", got.ManagedFields)
 	}
 	c := got.Clients[0]
 	if len(c.Policies) != 1 || c.Policies[0].Generation != 3 || len(c.Adapters) != 1 || len(c.Adapters[0].Capabilities) != len(capability.Names()) || len(c.Upstreams) != 1 {
@@ -168,4 +169,45 @@ func TestReportHeals(t *testing.T) {
 	expectFailure(t, r, "401 Unauthorized")
 	must(t, os.WriteFile(w.options.TokenFile, token, 0o600))
 	w.expectReport(t, hasRevision("sha256:cc"))
+}
+
+// The containers of a pod have one report, since there is one object per pod,
+// and each of them speaks for its own clients.
+func TestContainersOfAPodShareItsReport(t *testing.T) {
+	w := newWorkload(t, newNamespace(t), "two")
+	app, sidecar := *w, *w
+	app.options.Container, sidecar.options.Container = "app", "sidecar"
+	names := func(want ...string) func(*v1alpha1.ClientReport) error {
+		return func(r *v1alpha1.ClientReport) error {
+			var got []string
+			for _, c := range r.Clients {
+				got = append(got, c.Name+" "+c.Revision)
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, want) {
+				return fmt.Errorf("clients are %q, want %q", got, want)
+			}
+			return nil
+		}
+	}
+	first, second := app.start(t), sidecar.start(t)
+	first.Update("checkout", checkout("sha256:aa"))
+	w.expectReport(t, names("checkout sha256:aa"))
+	second.Update("payments", checkout("sha256:bb"))
+	w.expectReport(t, names("checkout sha256:aa", "payments sha256:bb"))
+	first.Update("checkout", checkout("sha256:cc"))
+	got := w.expectReport(t, names("checkout sha256:cc", "payments sha256:bb"))
+	if len(got.OwnerReferences) != 1 {
+		t.Errorf("owners are %+v, want the pod once", got.OwnerReferences)
+	}
+
+	// A container that starts anew with another client takes back what it said
+	// before, and nothing of its neighbour's.
+	first.Close()
+	app.start(t).Update("search", checkout("sha256:dd"))
+	w.expectReport(t, names("payments sha256:bb", "search sha256:dd"))
+
+	// One client in both: both are heard, and the last one wins where they differ.
+	second.Update("search", checkout("sha256:ee"))
+	w.expectReport(t, names("payments sha256:bb", "search sha256:ee"))
 }
