@@ -67,6 +67,7 @@ func parse(args []string, stderr io.Writer) (operator.Options, *slog.Logger, err
 	config.RegisterFlags(flags)
 	flags.StringVar(&options.MetricsAddress, "metrics-bind-address", ":8080", "address of /metrics; 0 for none")
 	flags.StringVar(&options.HealthAddress, "health-probe-bind-address", ":8081", "address of /healthz and /readyz; 0 for none")
+	flags.StringVar(&options.PprofAddress, "pprof-bind-address", "0", "address of net/http/pprof, such as 127.0.0.1:6060; 0 for none")
 	flags.BoolVar(&election.Enabled, "leader-elect", false, "let one of several processes work; the others stand by")
 	flags.StringVar(&election.Namespace, "leader-election-namespace", "", "namespace of the lease; absent: the namespace of the pod")
 	flags.StringVar(&namespaces, "watch-namespaces", "", "namespaces to watch, separated by commas; absent: all")

@@ -12,13 +12,13 @@ import (
 func TestFlagsBecomeOptions(t *testing.T) {
 	options, log, err := parse([]string{
 		"--metrics-bind-address=0", "--health-probe-bind-address=127.0.0.1:0", "--leader-elect", "--leader-election-namespace=system",
-		"--watch-namespaces= a,b ,", "--cluster-domain=example.org", "--report-debounce=7s", "--client-reports=false", "--concurrency=9",
+		"--watch-namespaces= a,b ,", "--cluster-domain=example.org", "--report-debounce=7s", "--client-reports=false", "--concurrency=9", "--pprof-bind-address=127.0.0.1:0",
 		"--log-format=json", "--log-level=DEBUG",
 	}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if options.MetricsAddress != "0" || options.HealthAddress != "127.0.0.1:0" ||
+	if options.MetricsAddress != "0" || options.PprofAddress != "127.0.0.1:0" || options.HealthAddress != "127.0.0.1:0" ||
 		!options.LeaderElection.Enabled || options.LeaderElection.Namespace != "system" ||
 		!slices.Equal(options.Namespaces, []string{"a", "b"}) || options.Plan.ClusterDomain != "example.org" ||
 		options.ReportDebounce != 7*time.Second || !options.Plan.ReportingDisabled || options.Concurrency != 9 {
@@ -34,7 +34,7 @@ func TestWithoutFlagsTheDefaultsHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if options.MetricsAddress != ":8080" || options.HealthAddress != ":8081" || options.LeaderElection.Enabled ||
+	if options.MetricsAddress != ":8080" || options.PprofAddress != "0" || options.HealthAddress != ":8081" || options.LeaderElection.Enabled ||
 		len(options.Namespaces) != 0 || options.Plan.ReportingDisabled || options.ReportDebounce != 5*time.Second {
 		t.Errorf("options are %+v", options)
 	}

@@ -16,6 +16,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"os"
 	"strings"
 	"sync"
@@ -37,6 +38,10 @@ type Options struct {
 	// MetricsAddress and HealthAddress are listened on, such as ":8080"; empty
 	// and "0" mean not at all.
 	MetricsAddress, HealthAddress string
+	// PprofAddress is where net/http/pprof listens; empty and "0" mean not at all.
+	// Profiles tell names and take processor time from whoever asks, so it is for
+	// loopback addresses, as kubectl port-forward reaches them.
+	PprofAddress string
 	// LeaderElection lets one of several processes work.
 	LeaderElection LeaderElection
 	// Namespaces to watch; none means all.
@@ -88,6 +93,7 @@ type Operator struct {
 	metrics *controllers.Metrics
 	health  net.Listener
 	scrape  net.Listener
+	pprof   net.Listener
 }
 
 // New takes the addresses, so that one that is taken is an error at once. It
@@ -128,6 +134,10 @@ func New(options Options) (*Operator, error) {
 		o.close()
 		return nil, fmt.Errorf("metrics address: %w", err)
 	}
+	if o.pprof, err = listen(options.PprofAddress); err != nil {
+		o.close()
+		return nil, fmt.Errorf("pprof address: %w", err)
+	}
 	return o, nil
 }
 
@@ -146,7 +156,7 @@ func listen(address string) (net.Listener, error) {
 }
 
 func (o *Operator) close() {
-	for _, listener := range []net.Listener{o.health, o.scrape} {
+	for _, listener := range []net.Listener{o.health, o.scrape, o.pprof} {
 		if listener != nil {
 			_ = listener.Close()
 		}
@@ -159,6 +169,9 @@ func (o *Operator) HealthAddress() string { return address(o.health) }
 
 // MetricsAddress see [Operator.HealthAddress].
 func (o *Operator) MetricsAddress() string { return address(o.scrape) }
+
+// PprofAddress see [Operator.HealthAddress].
+func (o *Operator) PprofAddress() string { return address(o.pprof) }
 
 func address(listener net.Listener) string {
 	if listener == nil {
@@ -176,6 +189,7 @@ func (o *Operator) Run(ctx context.Context) error {
 	defer stop()
 	servers.Go(func() { serve(ctx, o.health, o.healthHandler()) })
 	servers.Go(func() { serve(ctx, o.scrape, o.metricsHandler()) })
+	servers.Go(func() { serve(ctx, o.pprof, pprofHandler()) })
 	for {
 		config, gate := o.waitAtGate(ctx)
 		if gate == nil {
@@ -236,6 +250,15 @@ func (o *Operator) healthHandler() http.Handler {
 func (o *Operator) metricsHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(o.options.Registry, promhttp.HandlerOpts{}))
+	return mux
+}
+
+func pprofHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/debug/pprof/", pprof.Index)
+	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
 	return mux
 }
 
