@@ -19,7 +19,8 @@ type Incoming struct {
 	Request *http.Request
 	// Protocol is "http" or "grpc", for metrics.
 	Protocol string
-	// Values returns all values of a header field by its canonical name.
+	// Values returns all values of a header field by its canonical name; never
+	// nil.
 	Values func(name string) []string
 	// Deadline that the protocol itself has set to Context, as gRPC does with
 	// grpc-timeout; zero for none. It takes part like a header.

@@ -11,7 +11,7 @@ import (
 // sooner of the ambient budget and the deadline of ctx, and keeps the reserve
 // back from it, for the caller's own reply. What the fields said before is
 // replaced, in all spellings, and removed where nothing limits ctx, so that what
-// an earlier service was told is never passed on.
+// an earlier service was told is never passed on. header must not be nil.
 //
 // It returns false when nothing is left to tell, and then has removed the fields:
 // the request had better not be sent. Stamp each attempt anew.
