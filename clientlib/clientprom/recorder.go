@@ -22,6 +22,7 @@ type recorder struct {
 	inflight table[string, prometheus.Gauge] // by adapter
 	calls    table[callKey, pair]
 	attempts table[callKey, pair]
+	usual    table[callKey, usual]
 	bodies   table[callKey, prometheus.Observer] // status left out
 	cuts     table[string, prometheus.Counter]   // by limit
 	skips    [failure.SkipReasons]prometheus.Counter
@@ -38,6 +39,12 @@ var sources = [...]failure.Source{failure.SourcePolicy, failure.SourceBudget, fa
 type pair struct {
 	count prometheus.Counter
 	time  prometheus.Observer
+}
+
+// usual is what a call counts whose first attempt succeeds.
+type usual struct {
+	inflight      prometheus.Gauge
+	call, attempt pair
 }
 
 type callKey struct {
@@ -77,32 +84,71 @@ func (r *recorder) CallDone(e engine.CallEvent) {
 		}
 	}
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
-	p, ok := r.calls.find(key)
-	if !ok {
-		m := r.client.metrics
-		p, ok = fill(r, &r.calls, key, func() pair { return r.pair(key, m.requests, m.requestTime) })
-	}
-	if ok {
+	if p, ok := r.callPair(key); ok {
 		p.count.Inc()
 		p.time.Observe(e.Duration.Seconds())
 	}
 }
 
+func (r *recorder) callPair(key callKey) (pair, bool) {
+	p, ok := r.calls.find(key)
+	if !ok {
+		m := r.client.metrics
+		p, ok = fill(r, &r.calls, key, func() pair { return r.pair(key, m.requests, m.requestTime) })
+	}
+	return p, ok
+}
+
 // AttemptDone implements engine.Recorder.
 func (r *recorder) AttemptDone(e engine.AttemptEvent) {
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
-	p, ok := r.attempts.find(key)
-	if !ok {
-		m := r.client.metrics
-		p, ok = fill(r, &r.attempts, key, func() pair { return r.pair(key, m.attempts, m.tryTime) })
-	}
-	if ok {
+	if p, ok := r.attemptPair(key); ok {
 		p.count.Inc()
 		p.time.Observe(e.Duration.Seconds())
 	}
 	if skip := r.skips[e.Skip]; skip != nil {
 		skip.Inc()
 	}
+}
+
+func (r *recorder) attemptPair(key callKey) (pair, bool) {
+	p, ok := r.attempts.find(key)
+	if !ok {
+		m := r.client.metrics
+		p, ok = fill(r, &r.attempts, key, func() pair { return r.pair(key, m.attempts, m.tryTime) })
+	}
+	return p, ok
+}
+
+// FirstTry implements engine.FirstTryRecorder.
+func (r *recorder) FirstTry(e engine.FirstTryEvent) {
+	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, true, 0)
+	u, ok := r.usual.find(key)
+	if !ok {
+		if u, ok = r.resolve(key); !ok {
+			r.AttemptDone(engine.AttemptEvent{Adapter: e.Adapter, Route: e.Route, Method: e.Method, Status: e.Status, Duration: e.Duration, OK: true})
+			r.CallDone(engine.CallEvent{Adapter: e.Adapter, Route: e.Route, Method: e.Method, Status: e.Status, Duration: e.Duration, OK: true, Attempts: 1})
+			return
+		}
+	}
+	u.inflight.Dec()
+	seconds := e.Duration.Seconds()
+	u.attempt.count.Inc()
+	u.attempt.time.Observe(seconds)
+	u.call.count.Inc()
+	u.call.time.Observe(seconds)
+}
+
+// resolve finds the handles of a first try; false where a recorder that is retired
+// has not got all of them.
+func (r *recorder) resolve(key callKey) (usual, bool) {
+	gauge, started := r.gauge(key.adapter)
+	attempt, tried := r.attemptPair(key)
+	call, called := r.callPair(key)
+	if !started || !tried || !called {
+		return usual{}, false
+	}
+	return fill(r, &r.usual, key, func() usual { return usual{gauge, call, attempt} })
 }
 
 // BodyDone implements engine.Recorder.

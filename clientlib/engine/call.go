@@ -38,11 +38,11 @@ type Call struct {
 	began    time.Duration // of the attempt under way
 	decided  time.Duration // when the last attempt had ended
 	looked   time.Duration // when Lapsed found enough left for an attempt, plus one; 0 for not yet
-	attempts int32         // of the hop under way
-	sent     int32         // requests of all hops
 	entry    admission
-	token    bool // a retry token was taken for an attempt that is not sent yet
-	tells    bool // the protocol itself tells the peer what is left
+	attempts int16 // of the hop under way
+	sent     int16 // requests of all hops
+	token    bool  // a retry token was taken for an attempt that is not sent yet
+	tells    bool  // the protocol itself tells the peer what is left
 }
 
 // never is the end of what has none.
@@ -386,12 +386,35 @@ func (c *Call) settle(o Outcome, a Attribution, d Decision, now time.Duration) {
 		c.token = false
 	}
 	if p.hasBreaker && !p.Shadow {
-		state, changed := p.state.breaker.report(p.breaker, c.entry, c.verdict(o, a), c.at(now))
-		if changed {
-			c.circuitChanged(state)
-		}
+		c.signal(c.verdict(o, a), now)
 	}
 	c.publish(o, a.Source, d.Skip, now)
+}
+
+// Succeed is Decide and Conclude for an attempt that brought what was asked for.
+func (c *Call) Succeed(status int) {
+	p := c.home
+	if c.sent != 1 || c.tracing != nil || len(p.firstTries) != len(p.recorders) {
+		o := Outcome{OK: true, Status: status}
+		c.Conclude(o, Attribution{}, c.Decide(o))
+		return
+	}
+	now := c.elapsed()
+	c.decided = now
+	if p.hasBreaker && !p.Shadow {
+		c.signal(signalSuccess, now)
+	}
+	for _, r := range p.firstTries {
+		r.FirstTry(FirstTryEvent{Adapter: c.adapter, Method: c.method, Route: c.route(), Status: status, Duration: now})
+	}
+}
+
+// signal ends the call for the breaker.
+func (c *Call) signal(s signal, now time.Duration) {
+	p := c.home
+	if state, changed := p.state.breaker.report(p.breaker, c.entry, s, c.at(now)); changed {
+		c.circuitChanged(state)
+	}
 }
 
 // verdict is what the outcome says about the peer. A limit that was the

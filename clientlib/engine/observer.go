@@ -47,6 +47,27 @@ type Recorder interface {
 	CircuitChanged(CircuitState)
 }
 
+// FirstTryRecorder is a Recorder that wants to be told of the usual call in one
+// event instead of two.
+type FirstTryRecorder interface {
+	Recorder
+	// FirstTry is told instead of AttemptDone and CallDone of a call whose first
+	// attempt succeeded.
+	FirstTry(FirstTryEvent)
+}
+
+// FirstTryEvent is a call whose first attempt succeeded, and that attempt.
+type FirstTryEvent struct {
+	Adapter string
+	Method  string
+	// Route is the policy's route, else the call site's template, else empty.
+	Route string
+	// Status is the HTTP status or gRPC code of the response.
+	Status int
+	// Duration of the call, and of its attempt.
+	Duration time.Duration
+}
+
 // AttemptEvent is one request and what came of it.
 type AttemptEvent struct {
 	Adapter string

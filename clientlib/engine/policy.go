@@ -65,6 +65,7 @@ type Policy struct {
 	breaker      breakerLimits
 	state        *State
 	recorders    []Recorder
+	firstTries   []FirstTryRecorder // the recorders, where all of them are such
 	hasBudget    bool
 	hasBreaker   bool
 	listsGRPC    bool // retryGRPC is the policy's own word, not the default

@@ -191,7 +191,11 @@ func (u *upstream) attach(observers []Observer) {
 	for _, p := range policies {
 		p.state = u.state
 		for _, o := range observers {
-			p.recorders = append(p.recorders, o.Recorder(p.Upstream, p.Route))
+			r := o.Recorder(p.Upstream, p.Route)
+			p.recorders = append(p.recorders, r)
+			if quick, ok := r.(FirstTryRecorder); ok {
+				p.firstTries = append(p.firstTries, quick)
+			}
 		}
 	}
 }

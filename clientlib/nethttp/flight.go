@@ -25,8 +25,7 @@ type flight struct {
 	snapshot  *engine.Snapshot
 	hop       *hop // of a call that met a redirect
 	// first spares a call that needs only one attempt an allocation.
-	first     attempt
-	firstUsed bool
+	first attempt
 }
 
 // result is what an attempt brought: a response or an error, never both.
@@ -47,10 +46,14 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 		}
 		a := f.open(req.Context())
 		res := a.send(req, &body)
-		if !res.outcome.OK {
-			res.outcome.Repeatable = f.repeatable(req)
-			res.outcome.Replayable = body.replayable()
+		if res.outcome.OK && !isRedirect(res.response) {
+			f.Succeed(res.response.StatusCode)
+			res.response.Request = req
+			a.deliver(res.response)
+			return res.response, nil
 		}
+		res.outcome.Repeatable = f.repeatable(req)
+		res.outcome.Replayable = body.replayable()
 		decision := f.Decide(res.outcome)
 		if !decision.Retry {
 			return f.conclude(a, req, res, decision)
@@ -82,12 +85,11 @@ func (f *flight) lapse(body *requestBody) error {
 // open begins an attempt.
 func (f *flight) open(ctx context.Context) *attempt {
 	a := &f.first
-	if f.firstUsed {
+	if f.Attempts() > 0 {
 		// A library may keep the context of an attempt after it ended, so none
 		// is used again.
 		a = new(attempt)
 	}
-	f.firstUsed = true
 	a.flight = f
 	f.BeginAttempt()
 	a.OpenBegun(ctx, &f.Call)
