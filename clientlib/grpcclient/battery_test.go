@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
@@ -335,7 +336,24 @@ func (p *peer) conn(call adaptertest.Call) *grpc.ClientConn {
 		p.t.Errorf("a connection of the peer: %v", err)
 	}
 	p.conns[kind] = c
+	if kind == adaptertest.Answers {
+		p.connect(c)
+	}
 	return c
+}
+
+// connect makes a connection ready, as it usually is when a call is made: the
+// limits of the battery are shorter than a dial may take.
+func (p *peer) connect(c *grpc.ClientConn) {
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	c.Connect()
+	for state := c.GetState(); state != connectivity.Ready; state = c.GetState() {
+		if !c.WaitForStateChange(ctx, state) {
+			p.t.Errorf("the peer's connection is %s", state)
+			return
+		}
+	}
 }
 
 func (p *peer) target(kind adaptertest.Feature, call adaptertest.Call) (string, []grpc.DialOption) {

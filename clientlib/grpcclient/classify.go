@@ -272,14 +272,15 @@ func unsentKind(text string) (failure.Kind, bool) {
 		return handshakeKind(reason), true
 	}
 	switch {
+	case strings.HasPrefix(text, "error reading server preface: http2: "),
+		strings.HasPrefix(text, "initial http2 frame from server is not a settings frame"):
+		return failure.ProtocolError, true
 	case strings.HasPrefix(text, "error reading server preface: "),
 		strings.HasPrefix(text, "transport: failed to write "):
 		if timedOut(text) {
 			return failure.ConnectTimeout, true
 		}
 		return failure.ConnectError, true
-	case strings.HasPrefix(text, "initial http2 frame from server is not a settings frame"):
-		return failure.ProtocolError, true
 	default:
 		return failure.Unknown, false
 	}

@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/timeout-operator/timeout-operator/clientlib v0.0.0
+	go.uber.org/goleak v1.3.0
 	golang.org/x/net v0.60.0
 	google.golang.org/grpc v1.85.0
 	google.golang.org/protobuf v1.36.12

@@ -354,3 +354,7 @@ func (b *bench) refuseDials() {
 	defer b.mu.Unlock()
 	b.refusing = true
 }
+
+func roundTrip(ctx context.Context, conn *grpc.ClientConn) error {
+	return conn.Invoke(ctx, get, ping, reply())
+}
