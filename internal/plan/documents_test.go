@@ -16,6 +16,7 @@ import (
 //
 // Case O02.
 func TestThirtyShuffledPoliciesRenderTheSameBytes(t *testing.T) {
+	t.Parallel()
 	g := newGenerator(1)
 	var policies []v1alpha1.TimeoutPolicy
 	for i := range 30 {

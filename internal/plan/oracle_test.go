@@ -166,9 +166,30 @@ func winners(t testing.TB, policies []v1alpha1.TimeoutPolicy, client string) []c
 	return won
 }
 
+// oracle answers requests from policies, by the rule and not by documents. It
+// keeps who won at which level: that does not depend on the request.
+type oracle struct {
+	policies []v1alpha1.TimeoutPolicy
+	won      map[string][]contender
+}
+
+func newOracle(policies []v1alpha1.TimeoutPolicy) *oracle {
+	return &oracle{policies, map[string][]contender{}}
+}
+
+func (o *oracle) winners(t testing.TB, client string) []contender {
+	t.Helper()
+	won, known := o.won[client]
+	if !known {
+		won = winners(t, o.policies, client)
+		o.won[client] = won
+	}
+	return won
+}
+
 // ask folds the policies for one request. It returns nil when no policy has an
 // upstream for it.
-func ask(t testing.TB, policies []v1alpha1.TimeoutPolicy, r request) *answer {
+func (o *oracle) ask(t testing.TB, r request) *answer {
 	t.Helper()
 	type taker struct {
 		contender
@@ -176,9 +197,9 @@ func ask(t testing.TB, policies []v1alpha1.TimeoutPolicy, r request) *answer {
 	}
 	a := &answer{map[string]string{}, map[string]string{}}
 	found, routeScope := false, false
-	levels := [][]contender{winners(t, policies, "")}
+	levels := [][]contender{o.winners(t, "")}
 	if r.client != "" {
-		levels = append(levels, winners(t, policies, r.client))
+		levels = append(levels, o.winners(t, r.client))
 	}
 	for _, level := range levels {
 		best := map[string]taker{}

@@ -16,14 +16,16 @@ import (
 const rounds = 120
 
 func TestDocumentsAnswerWhatTheFoldSays(t *testing.T) {
+	t.Parallel()
 	answered := 0
 	for seed := range uint64(rounds) {
 		g := newGenerator(seed)
 		policies := g.policies(t)
+		oracle := newOracle(policies)
 		docs := documents(t, plan.Plan(input(policies...)))
 		for range 40 {
 			r := g.request()
-			want, got := ask(t, policies, r), look(t, docs, r)
+			want, got := oracle.ask(t, r), look(t, docs, r)
 			if want != nil {
 				answered++
 			}
@@ -39,6 +41,7 @@ func TestDocumentsAnswerWhatTheFoldSays(t *testing.T) {
 
 // Cases A22, A23.
 func TestAttachingAPolicyChangesNoFieldThatItDoesNotSet(t *testing.T) {
+	t.Parallel()
 	compared := 0
 	for seed := range uint64(rounds) {
 		g := newGenerator(seed)
@@ -106,6 +109,7 @@ func fieldsOf(t testing.TB, p *v1alpha1.TimeoutPolicy) map[string]bool {
 }
 
 func TestThePlanDoesNotDependOnTheOrderOfItsInput(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(rounds) {
 		g := newGenerator(seed)
 		in := input(g.policies(t)...)
@@ -165,6 +169,7 @@ func difference(want, got plan.Output) string {
 }
 
 func TestPlanningTheResultOfAPlanChangesNothing(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(rounds) {
 		g := newGenerator(seed)
 		in := input(g.policies(t)...)
@@ -190,6 +195,7 @@ func TestPlanningTheResultOfAPlanChangesNothing(t *testing.T) {
 }
 
 func TestEveryEffectiveFieldComesFromAPolicyThatExists(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(rounds) {
 		g := newGenerator(seed)
 		policies := g.policies(t)
