@@ -44,10 +44,7 @@ func (r *runner) editOneByOne(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := r.profileCPU(ctx, "edits")
-	if err != nil {
-		return err
-	}
+	profiled := r.profileCPU(ctx, "edits", 5)
 	chosen := r.choose(r.edits)
 	var latencies []time.Duration
 	for n, i := range chosen {
@@ -62,7 +59,7 @@ func (r *runner) editOneByOne(ctx context.Context) error {
 		}
 		latencies = append(latencies, at.Sub(sent))
 	}
-	if err := stop(); err != nil {
+	if err := profiled(); err != nil {
 		return err
 	}
 	r.result.add(phase, "edit to document, p50", quantile(latencies, 0.5), "ms")
@@ -85,10 +82,7 @@ func (r *runner) editAtOnce(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stop, err := r.profileCPU(ctx, "burst")
-	if err != nil {
-		return err
-	}
+	profiled := r.profileCPU(ctx, "burst", 5)
 	chosen := r.choose(r.burst)
 	var mu sync.Mutex
 	var latencies []time.Duration
@@ -122,7 +116,7 @@ func (r *runner) editAtOnce(ctx context.Context) error {
 		return err
 	}
 	took := time.Since(began)
-	if err := stop(); err != nil {
+	if err := profiled(); err != nil {
 		return err
 	}
 	r.result.add(phase, "edits", float64(len(chosen)), "")

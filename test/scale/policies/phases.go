@@ -2,6 +2,8 @@ package main
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/test/scale/internal/plane"
@@ -18,6 +20,9 @@ const (
 
 // start starts the operator and waits until so many policies are Programmed.
 func (r *runner) start(ctx context.Context, phase string, want int) (time.Duration, error) {
+	if err := r.pprofAddress(); err != nil {
+		return 0, err
+	}
 	began := time.Now()
 	var err error
 	if r.operator, err = r.plane.StartOperator(ctx, r.arguments()...); err != nil {
@@ -27,16 +32,21 @@ func (r *runner) start(ctx context.Context, phase string, want int) (time.Durati
 	if r.operator.Started.After(began) {
 		began = r.operator.Started
 	}
+	profiled := r.profileCPU(ctx, strings.ReplaceAll(phase, " ", "-"), 10)
 	if err := r.programmed(ctx, want); err != nil {
 		return 0, err
 	}
 	took := time.Since(began)
 	r.say("%s: %d Programmed after %s", phase, want, took.Round(time.Millisecond))
-	return took, r.verify(ctx, want)
+	return took, errors.Join(profiled(), r.verify(ctx, want))
 }
 
 func (r *runner) arguments() []string {
-	return []string{"--report-debounce=" + r.debounce.String(), "--log-level=WARN"}
+	arguments := []string{"--report-debounce=" + r.debounce.String(), "--log-level=WARN"}
+	if r.pprof != "" {
+		arguments = append(arguments, "--pprof-bind-address="+r.pprof)
+	}
+	return arguments
 }
 
 // memory notes what the operator takes.

@@ -25,6 +25,8 @@ type runner struct {
 	// gone are the numbers of the policies that were deleted.
 	gone   map[int]bool
 	result *result
+	// pprof is where the operator serves profiles; empty for nowhere.
+	pprof string
 }
 
 // phaseTimeout ends a phase that hangs.
