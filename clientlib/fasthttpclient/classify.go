@@ -66,26 +66,12 @@ func classify(at stage, err, broken error) failure.Kind {
 	case broken != nil:
 		return failure.Disconnected
 	case at == atWrite:
-		return classifyUnsent(err)
+		return failure.BodyError // the connection is whole, so it was the body
 	case errors.Is(err, fasthttp.ErrBodyTooLarge):
 		return failure.BodyError
 	default:
 		return failure.ProtocolError
 	}
-}
-
-// unsendable is what a request is refused with that fasthttp cannot write.
-var unsendable = []string{"missing required host header", "non-zero body for non-post request", "error when marshaling multipart form"}
-
-// classifyUnsent is for requests that did not get onto an unbroken connection:
-// their body could not be had.
-func classifyUnsent(err error) failure.Kind {
-	for _, text := range unsendable {
-		if strings.HasPrefix(err.Error(), text) {
-			return failure.Unknown
-		}
-	}
-	return failure.BodyError
 }
 
 func classifyConnect(err error) failure.Kind {

@@ -204,9 +204,11 @@ const (
 )
 
 // release gives everything back. It is called once, also where connect failed
-// after it had a slot. The connection is kept if that makes sense.
+// after it had a slot. The connection is kept if that makes sense: not one on which
+// the peer said more than its response, which would be taken for the next one.
 func (x *exchange) release(keep bool) {
 	if x.br != nil {
+		keep = keep && x.br.Buffered() == 0
 		x.hc.ReleaseReader(x.br)
 		x.br = nil
 	}

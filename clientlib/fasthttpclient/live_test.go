@@ -1,8 +1,13 @@
 package fasthttpclient_test
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -55,4 +60,27 @@ func silentServer(t testing.TB) string {
 			}
 		}
 	})
+}
+
+type tlsEcho struct {
+	addr   string
+	config *tls.Config // of clients
+	conns  atomic.Int32
+}
+
+// newTLSEcho answers with what it was sent, as example.com.
+func newTLSEcho(t testing.TB) *tlsEcho {
+	e := &tlsEcho{}
+	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			e.conns.Add(1)
+		}
+	}
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	pool := x509.NewCertPool()
+	pool.AddCert(s.Certificate())
+	e.addr, e.config = s.Listener.Addr().String(), &tls.Config{RootCAs: pool}
+	return e
 }

@@ -1,0 +1,191 @@
+package fasthttpclient_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	kinds "github.com/timeout-operator/timeout-operator/clientlib/failure"
+	"github.com/valyala/fasthttp"
+)
+
+// slowDial dials the bench's network after a while.
+func slowDial(b **bench, d time.Duration) fasthttp.DialFunc {
+	return func(addr string) (net.Conn, error) {
+		<-time.After(d)
+		return (*b).network.Dial(context.Background(), "tcp", addr)
+	}
+}
+
+func TestConnectLimitsADialThatKnowsNoTimeout(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules string
+		kind  kinds.Kind
+		field string
+		ends  time.Duration
+	}{
+		"connect": {`"timeouts":{"connect":"100ms","attempt":"1s"}`, kinds.ConnectTimeout, "timeouts.connect", 100 * time.Millisecond},
+		"attempt": {`"timeouts":{"attempt":"200ms"}`, kinds.AttemptTimeout, "timeouts.attempt", 200 * time.Millisecond},
+		"total":   {`"timeouts":{"total":"300ms"}`, kinds.TotalTimeout, "timeouts.total", 300 * time.Millisecond},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var at *bench
+			inFakeTimeWith(t, rules(t, c.rules), &setup{base: fasthttp.Client{Dial: slowDial(&at, 5*time.Second)}}, func(b *bench) {
+				at = b
+				x := b.get("/ok")
+				e := b.failed(x)
+				if e.Kind != c.kind || e.Field != c.field || b.elapsed() != c.ends || !errors.Is(x.err, fasthttp.ErrTimeout) {
+					b.t.Errorf("%v by %s after %s", e.Kind, e.Field, b.elapsed())
+				}
+				if c.kind == kinds.ConnectTimeout && !errors.Is(x.err, fasthttp.ErrDialTimeout) {
+					b.t.Errorf("%v is no fasthttp.ErrDialTimeout", x.err)
+				}
+				<-time.After(6 * time.Second)
+				synctest.Wait()
+				// What the abandoned dial brought was closed, and counts nowhere.
+				if n := b.client.Fasthttp().ConnsCount(); n != 0 || b.network.Dials() != 1 {
+					b.t.Errorf("%d connections are left of %d", n, b.network.Dials())
+				}
+			})
+		})
+	}
+}
+
+// A dial gets what is left of the limit, and a little more, so that it is the limit
+// that ends the call and gives it its name.
+func TestADialIsToldWhatItHas(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules string
+		want  time.Duration
+	}{
+		"connect": {`"timeouts":{"total":"9s","attempt":"3s","connect":"1s"}`, time.Second + 50*time.Millisecond},
+		"attempt": {`"timeouts":{"total":"9s","attempt":"3s"}`, 3*time.Second + 50*time.Millisecond},
+		"total":   {`"timeouts":{"total":"9s"}`, 9*time.Second + 50*time.Millisecond},
+		"nothing": {`"timeouts":{"bodyIdle":"9s"}`, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var told time.Duration
+			s := &setup{base: fasthttp.Client{DialTimeout: func(_ string, d time.Duration) (net.Conn, error) {
+				told = d
+				return nil, errors.New("no")
+			}}}
+			inFakeTimeWith(t, rules(t, c.rules), s, func(b *bench) {
+				if e := b.failed(b.get("/ok")); told != c.want || e.Kind != kinds.Unknown {
+					b.t.Errorf("the dial had %s, want %s; %v", told, c.want, e)
+				}
+			})
+		})
+	}
+}
+
+func TestTheCallerLeavesADialAtOnce(t *testing.T) {
+	var at *bench
+	inFakeTimeWith(t, rules(t, `"timeouts":{"total":"9s"}`), &setup{base: fasthttp.Client{Dial: slowDial(&at, 5*time.Second)}}, func(b *bench) {
+		at = b
+		ctx, cancel := context.WithCancel(b.t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if e := b.failed(b.do(ctx, request("GET", "http://orders/ok"))); e.Kind != kinds.Cancelled || b.elapsed() != time.Second {
+			b.t.Errorf("%v after %s", e, b.elapsed())
+		}
+	})
+}
+
+// pool is a client with one connection, which a first call has for some time.
+func inPool(t *testing.T, doc string, wait time.Duration, test func(b *bench)) {
+	t.Helper()
+	s := &setup{base: fasthttp.Client{MaxConnsPerHost: 1, MaxConnWaitTimeout: wait}}
+	inFakeTimeWith(t, rules(t, doc), s, func(b *bench) {
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			b.get("/slow?delay=3s")
+		}()
+		synctest.Wait()
+		test(b)
+		<-done
+	})
+}
+
+func TestTheWaitForAConnectionIsLimited(t *testing.T) {
+	for name, c := range map[string]struct {
+		rules string
+		wait  time.Duration
+		kind  kinds.Kind
+		ends  time.Duration
+	}{
+		"by connect":    {`"timeouts":{"total":"9s","connect":"1s"}`, time.Minute, kinds.PoolTimeout, time.Second},
+		"by attempt":    {`"timeouts":{"total":"9s","attempt":"2s"}`, time.Minute, kinds.AttemptTimeout, 2 * time.Second},
+		"by the client": {`"timeouts":{"total":"9s"}`, time.Second, kinds.PoolTimeout, time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inPool(t, c.rules, c.wait, func(b *bench) {
+				x := b.get("/ok")
+				e := b.failed(x)
+				if e.Kind != c.kind || b.elapsed() != c.ends || !errors.Is(x.err, fasthttp.ErrTimeout) {
+					b.t.Errorf("%v after %s", e, b.elapsed())
+				}
+				if pool := e.Kind == kinds.PoolTimeout; pool != errors.Is(x.err, fasthttp.ErrNoFreeConns) {
+					b.t.Errorf("%v: a fasthttp.ErrNoFreeConns: %t", x.err, !pool)
+				}
+			})
+		})
+	}
+}
+
+func TestTheWaitForAConnectionEndsWithAConnectionOrItsCaller(t *testing.T) {
+	inPool(t, `"timeouts":{"total":"9s"}`, time.Minute, func(b *bench) {
+		ctx, cancel := context.WithCancel(b.t.Context())
+		time.AfterFunc(time.Second, cancel)
+		if e := b.failed(b.do(ctx, request("GET", "http://orders/ok"))); e.Kind != kinds.Cancelled || b.elapsed() != time.Second {
+			b.t.Errorf("%v after %s", e, b.elapsed())
+		}
+		b.ok(b.get("/ok"), "ok\n")
+		if b.elapsed() != 3*time.Second || b.network.Dials() != 1 {
+			b.t.Errorf("after %s on %d connections, want 3s on 1", b.elapsed(), b.network.Dials())
+		}
+	})
+}
+
+func TestShadowCountsASlowConnection(t *testing.T) {
+	var at *bench
+	s := &setup{base: fasthttp.Client{Dial: slowDial(&at, time.Second)}}
+	inFakeTimeWith(t, rules(t, `"mode":"Shadow","timeouts":{"connect":"100ms"}`), s, func(b *bench) {
+		at = b
+		b.ok(b.get("/ok"), "ok\n")
+		if len(b.events.wouldCut) != 1 || b.events.wouldCut[0] != "connect" {
+			b.t.Errorf("would have cut %q", b.events.wouldCut)
+		}
+	})
+}
+
+func TestTLSIsPartOfConnect(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, rules(t, `"timeouts":{"total":"20s","connect":"60ms"}`, "127.0.0.1"), nil)
+	e := b.failed(b.do(t.Context(), request("GET", "https://"+silentServer(t))))
+	if e.Kind != kinds.ConnectTimeout || e.Field != "timeouts.connect" {
+		t.Errorf("%v", e)
+	}
+}
+
+func TestCallsOverTLS(t *testing.T) {
+	t.Parallel()
+	server := newTLSEcho(t)
+	b := newBench(t, rules(t, `"timeouts":{"total":"20s","connect":"10s","bodyIdle":"10s"},`+threeAttempts, "example.com"), &fasthttp.Client{
+		TLSConfig: server.config,
+		Dial:      func(string) (net.Conn, error) { return net.Dial("tcp", server.addr) },
+	})
+	for range 3 {
+		b.ok(b.do(t.Context(), request("PUT", "https://example.com/", "hello")), "hello")
+	}
+	if n := server.conns.Load(); n != 1 {
+		t.Errorf("%d connections, want 1", n)
+	}
+}
+
+// echo answers with what it was sent.
+func echo(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
