@@ -42,6 +42,7 @@ func (c *Client) choose(doc *document.Document) bool {
 			Reason:   ReasonUnsupported,
 			Message:  err.Error(),
 			Policies: doc.Policies,
+			Report:   assessment,
 		}
 		if c.applied == nil || c.applied.Revision != doc.Revision {
 			return false
@@ -103,7 +104,7 @@ func (c *Client) announce(before, after Status, swapped bool) {
 		c.log.Info("timeout policy up to date again", "revision", after.Revision)
 	}
 	for _, o := range c.observers {
-		o.PolicyChanged(PolicyChange{Result: result, Status: after})
+		o.PolicyChanged(PolicyChange{Result: result, Status: after, CheckedAt: c.checkedAt})
 	}
 }
 

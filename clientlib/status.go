@@ -50,7 +50,10 @@ type Status struct {
 	// fallback.
 	AppliedAt time.Time `json:"appliedAt,omitzero"`
 	// Tombstone says that there is no policy, on purpose.
-	Tombstone bool            `json:"tombstone,omitempty"`
+	Tombstone bool `json:"tombstone,omitempty"`
+	// CheckedAt is when the source last made sure that nothing newer is there;
+	// zero where it never did, or cannot, as with a static document.
+	CheckedAt time.Time       `json:"checkedAt,omitzero"`
 	Delivery  source.Delivery `json:"delivery,omitempty"`
 	// Origin is where the document came from, such as a path.
 	Origin string `json:"origin,omitempty"`
@@ -60,7 +63,8 @@ type Status struct {
 	Rejected *Rejection `json:"rejected,omitempty"`
 	// UnknownFields of the document in force, which this version ignores.
 	UnknownFields []string `json:"unknownFields,omitempty"`
-	// Warnings about the program: what it does that works against its policy.
+	// Warnings about the program: what it does that works against its policy, and
+	// why its cache cannot be used.
 	Warnings []string `json:"warnings,omitempty"`
 	// Report says what the adapters in use make of the document in force.
 	Report capability.Assessment `json:"report"`
@@ -72,6 +76,9 @@ type Rejection struct {
 	Reason   source.Reason        `json:"reason"`
 	Message  string               `json:"message"`
 	Policies []document.PolicyRef `json:"policies,omitempty"`
+	// Report says what the adapters in use would make of it: every gap, where
+	// Message names the first one.
+	Report capability.Assessment `json:"report"`
 }
 
 // PolicyObserver is an observer that wants to know about changes of the policy
@@ -89,6 +96,9 @@ type PolicyChange struct {
 	// rest, such as another delivery.
 	Result string
 	Status Status
+	// CheckedAt returns Status.CheckedAt of the moment at which it is called. It
+	// may be called at any time, by any goroutine.
+	CheckedAt func() time.Time
 }
 
 // Status returns what the client lives on now. The result is the caller's.
@@ -121,14 +131,15 @@ func (c *Client) Handler() http.Handler {
 // status is called with the lock.
 func (c *Client) status() Status {
 	s := Status{
-		Client:   c.name,
-		State:    c.state,
-		Since:    c.since,
-		Reason:   c.reason,
-		Message:  c.message,
-		Delivery: c.delivery,
-		Warnings: slices.Clone(c.warnings),
-		Report:   capability.Assessment{Upstreams: slices.Clone(c.assessment.Upstreams)},
+		Client:    c.name,
+		State:     c.state,
+		Since:     c.since,
+		Reason:    c.reason,
+		Message:   c.message,
+		Delivery:  c.delivery,
+		CheckedAt: c.checkedAt(),
+		Warnings:  slices.Clone(c.warnings),
+		Report:    capability.Assessment{Upstreams: slices.Clone(c.assessment.Upstreams)},
 	}
 	if doc := c.inForce(); doc != nil {
 		s.Revision, s.Tombstone = doc.Revision, doc.Tombstone
@@ -145,6 +156,8 @@ func (c *Client) status() Status {
 	return s
 }
 
+func (c *Client) checkedAt() time.Time { return c.check.Load().Last() }
+
 // inForce returns the document that calls obey; nil for none.
 func (c *Client) inForce() *document.Document {
 	if c.applied != nil {
@@ -156,13 +169,18 @@ func (c *Client) inForce() *document.Document {
 // reportOf turns a status into what the cluster is told.
 func reportOf(s Status, adapters []capability.Record) report.Client {
 	out := report.Client{
-		Name:      s.Client,
-		Delivery:  string(s.Delivery),
-		State:     report.State(s.State),
-		Reason:    string(s.Reason),
-		Message:   s.Message,
-		Upstreams: report.NewUpstreams(s.Report),
+		Name:     s.Client,
+		Delivery: string(s.Delivery),
+		State:    report.State(s.State),
+		Reason:   string(s.Reason),
+		Message:  s.Message,
 	}
+	// What keeps a document from being applied is what its authors want to know.
+	assessment := s.Report
+	if s.Rejected != nil {
+		assessment = s.Rejected.Report
+	}
+	out.Upstreams = report.NewUpstreams(assessment)
 	for _, a := range adapters {
 		out.Adapters = append(out.Adapters, report.NewAdapter(a))
 	}

@@ -197,6 +197,10 @@ type DeadRetryableKind struct {
 	// Clients is the number of pods that never report it.
 	// +required
 	Clients int32 `json:"clients"`
+	// Example is one of them and the adapter, "pod/adapter".
+	// +optional
+	// +kubebuilder:validation:MaxLength=320
+	Example string `json:"example,omitempty"`
 }
 
 // OverriddenField is a field of this policy that another one sets.

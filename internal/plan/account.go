@@ -113,8 +113,8 @@ func (a *audience) examine(accounts map[*policy]*account) {
 		for n, adapter := range ability.gaps {
 			accounts[n.policy].lacks(n, c, adapter)
 		}
-		for k := range ability.dead {
-			accounts[k.policy].misses(k, c)
+		for k, adapter := range ability.dead {
+			accounts[k.policy].misses(k, c, adapter)
 		}
 	}
 }
@@ -161,11 +161,12 @@ func (a *account) lacks(n need, c *class, adapter string) {
 	u.Example = firstText(u.Example, c.example+"/"+adapter)
 }
 
-func (a *account) misses(k askedKind, c *class) {
+func (a *account) misses(k askedKind, c *class, adapter string) {
 	d := a.dead[k]
 	if d == nil {
 		d = &v1alpha1.DeadRetryableKind{Upstream: k.upstream, Kind: k.kind}
 		a.dead[k] = d
 	}
 	d.Clients += c.count
+	d.Example = firstText(d.Example, c.example+"/"+adapter)
 }

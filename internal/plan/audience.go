@@ -216,7 +216,7 @@ func (a *audience) countSilent(p *planner, v *Voice, part cohort, member map[*po
 		moved.static -= static
 		moved.early -= early
 		if verdict == VerdictRejected {
-			moved.rejection = firstText(moved.rejection, rejectionText(v.example, said))
+			moved.rejection = firstText(moved.rejection, rejectionText(v, said))
 		}
 	}
 }
@@ -289,8 +289,8 @@ func (a *audience) tally(p *policy) tally {
 	return t
 }
 
-func rejectionText(pod string, said *v1alpha1.ReportedPolicy) string {
-	text := "pod " + pod
+func rejectionText(v *Voice, said *v1alpha1.ReportedPolicy) string {
+	text := "client " + plain(v.client.Name) + " in pod " + v.example
 	for _, part := range []string{said.Reason, said.Message} {
 		if part = plain(part); part != "" {
 			text += ": " + part

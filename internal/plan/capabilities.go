@@ -88,7 +88,7 @@ type ability struct {
 	levels map[string]v1alpha1.CapabilityLevel
 	// gaps, with the adapter that has them, and dead kinds.
 	gaps map[need]string
-	dead map[askedKind]bool
+	dead map[askedKind]string
 	// short are the policies with a gap or a dead kind.
 	short map[*policy]bool
 }
@@ -98,7 +98,7 @@ func (d *demands) assess(c *class) *ability {
 		known:  len(c.upstreams) > 0,
 		levels: map[string]v1alpha1.CapabilityLevel{},
 		gaps:   map[need]string{},
-		dead:   map[askedKind]bool{},
+		dead:   map[askedKind]string{},
 		short:  map[*policy]bool{},
 	}
 	lacking := map[string]string{}
@@ -130,7 +130,7 @@ func (d *demands) assess(c *class) *ability {
 		}
 		for _, kind := range u.DeadKinds {
 			for _, k := range d.byKind[inUpstream{u.Name, string(kind)}] {
-				a.dead[k], a.short[k.policy] = true, true
+				a.dead[k], a.short[k.policy] = firstText(a.dead[k], u.Adapter), true
 			}
 		}
 	}

@@ -226,13 +226,21 @@ func (p *planner) capable(a *account) metav1.Condition {
 	return say(metav1.ConditionTrue, v1alpha1.ReasonAllCapable, "%s", message)
 }
 
+// gapTexts names what is missing, first what most readers lack.
 func (a *account) gapTexts() []string {
 	var texts []string
-	for _, u := range sorted(a.unsupported, compareUnsupported) {
-		texts = append(texts, plain(fmt.Sprintf("%s of %s (%s, %d clients, such as %s)", u.Field, u.Upstream, u.Capability, u.Clients, u.Example)))
-	}
-	for _, d := range sorted(a.dead, compareDead) {
-		texts = append(texts, plain(fmt.Sprintf("retryable kind %s of %s never occurs (%d clients)", d.Kind, d.Upstream, d.Clients)))
+	unsupported := sorted(a.unsupported, compareUnsupported)
+	dead := sorted(a.dead, compareDead)
+	for len(unsupported)+len(dead) > 0 {
+		if len(dead) == 0 || len(unsupported) > 0 && unsupported[0].Clients >= dead[0].Clients {
+			u := unsupported[0]
+			unsupported = unsupported[1:]
+			texts = append(texts, plain(fmt.Sprintf("%s of %s (%s, %d clients, such as %s)", u.Field, u.Upstream, u.Capability, u.Clients, u.Example)))
+			continue
+		}
+		d := dead[0]
+		dead = dead[1:]
+		texts = append(texts, plain(fmt.Sprintf("retryable kind %s of %s never occurs (%d clients, such as %s)", d.Kind, d.Upstream, d.Clients, d.Example)))
 	}
 	return texts
 }

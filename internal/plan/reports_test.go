@@ -114,7 +114,7 @@ func TestConditionsOfTheClients(t *testing.T) {
 		{
 			name: "a refusal is no acknowledgement", age: time.Second,
 			reports:       []v1alpha1.ClientReport{report("a", "web", current), report("b", "web", old, says("x", v1alpha1.PolicyRejected))},
-			conditionType: "Acknowledged", status: isFalse, reason: v1alpha1.ReasonRejected, message: "1 rejected it; pod b: MissingCapability: adapter nethttp cannot honour it",
+			conditionType: "Acknowledged", status: isFalse, reason: v1alpha1.ReasonRejected, message: "1 rejected it; client web in pod b: MissingCapability: adapter nethttp cannot honour it",
 		},
 		{
 			name: "a refusal of another generation says nothing of this one", age: time.Second,
@@ -343,7 +343,7 @@ func TestCountsAndListsOfTheClients(t *testing.T) {
 	if !reflect.DeepEqual(s.Unsupported, wantUnsupported) {
 		t.Errorf("unsupported\n got  %+v\n want %+v", s.Unsupported, wantUnsupported)
 	}
-	if want := []v1alpha1.DeadRetryableKind{{Upstream: "orders", Kind: "WriteTimeout", Clients: 2}}; !reflect.DeepEqual(s.DeadRetryableKinds, want) {
+	if want := []v1alpha1.DeadRetryableKind{{Upstream: "orders", Kind: "WriteTimeout", Clients: 2, Example: "cron-1/nethttp"}}; !reflect.DeepEqual(s.DeadRetryableKinds, want) {
 		t.Errorf("dead kinds\n got  %+v\n want %+v", s.DeadRetryableKinds, want)
 	}
 	if want := (v1alpha1.CapabilityStatus{Name: "TimeoutConnect", Degraded: 2, Absent: 2}); s.Capabilities[0] != want {

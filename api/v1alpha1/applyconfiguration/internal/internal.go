@@ -142,6 +142,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: clients
       type:
         scalar: numeric
+    - name: example
+      type:
+        scalar: string
     - name: kind
       type:
         scalar: string

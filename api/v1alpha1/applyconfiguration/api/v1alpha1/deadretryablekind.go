@@ -13,6 +13,8 @@ type DeadRetryableKindApplyConfiguration struct {
 	Kind *string `json:"kind,omitempty"`
 	// Clients is the number of pods that never report it.
 	Clients *int32 `json:"clients,omitempty"`
+	// Example is one of them and the adapter, "pod/adapter".
+	Example *string `json:"example,omitempty"`
 }
 
 // DeadRetryableKindApplyConfiguration constructs a declarative configuration of the DeadRetryableKind type for use with
@@ -42,5 +44,13 @@ func (b *DeadRetryableKindApplyConfiguration) WithKind(value string) *DeadRetrya
 // If called multiple times, the Clients field is set to the value of the last call.
 func (b *DeadRetryableKindApplyConfiguration) WithClients(value int32) *DeadRetryableKindApplyConfiguration {
 	b.Clients = &value
+	return b
+}
+
+// WithExample sets the Example field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Example field is set to the value of the last call.
+func (b *DeadRetryableKindApplyConfiguration) WithExample(value string) *DeadRetryableKindApplyConfiguration {
+	b.Example = &value
 	return b
 }
