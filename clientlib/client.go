@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/capability"
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
+	"github.com/timeout-operator/timeout-operator/clientlib/internal/cache"
+	"github.com/timeout-operator/timeout-operator/clientlib/report"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
@@ -28,6 +32,7 @@ type Client struct {
 	observers []PolicyObserver
 	fallback  *document.Document
 	stop      func() error
+	check     atomic.Pointer[source.Check] // of update; read without the lock
 
 	mu         sync.Mutex
 	adapters   []capability.Record
@@ -103,8 +108,9 @@ func (c *Client) start(ctx context.Context, o *options) error {
 	running, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	looked := make(chan struct{}, 1)
+	from := c.withCache(o)
 	go func() {
-		ended <- o.source.Run(running, func(u source.Update) {
+		ended <- from.Run(running, func(u source.Update) {
 			c.receive(u)
 			select {
 			case looked <- struct{}{}:
@@ -184,6 +190,31 @@ func (c *Client) UseAdapter(r capability.Record) {
 	c.settle()
 }
 
+// withCache returns the source, with its documents kept on disk where that is
+// asked for.
+func (c *Client) withCache(o *options) source.Source {
+	if o.cacheDir == "" {
+		return o.source
+	}
+	return cache.New(cache.Options{
+		Source: o.source, Dir: o.cacheDir, Client: c.name, Namespace: os.Getenv(report.EnvPodNamespace),
+		Clock: c.clock, Note: c.noteCache,
+	})
+}
+
+// noteCache tells that the cache has trouble, or, with nil, has none any more.
+func (c *Client) noteCache(err error) {
+	if err == nil {
+		c.log.Info("the policy is kept on disk again")
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.warn(err.Error()) {
+		c.log.Warn("the last good policy on disk cannot be had; calls are not affected", "error", err)
+	}
+}
+
 // maxWarnings bounds Status.Warnings; adapters have a handful of texts each.
 const maxWarnings = 16
 
@@ -192,11 +223,19 @@ const maxWarnings = 16
 func (c *Client) Warn(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if c.warn(text) {
+		c.log.Warn("the program works against its timeout policy", "what", text)
+	}
+}
+
+// warn adds a warning unless it is there, or there are too many. It is called
+// with the lock.
+func (c *Client) warn(text string) bool {
 	if len(c.warnings) == maxWarnings || slices.Contains(c.warnings, text) {
-		return
+		return false
 	}
 	c.warnings = append(c.warnings, text)
-	c.log.Warn("the program works against its timeout policy", "what", text)
+	return true
 }
 
 // receive takes what the source found.
@@ -204,5 +243,6 @@ func (c *Client) receive(u source.Update) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.update = u
+	c.check.Store(u.Check)
 	c.settle()
 }

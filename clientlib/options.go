@@ -40,11 +40,11 @@ type options struct {
 	budget        deadline.Source
 	fallback      *document.Document
 	requirePolicy time.Duration
+	cacheDir      string
 	errs          []error
 }
 
-// WithSource says where documents come from; the default is
-// source.Dir($TIMEOUTS_DIR), or [DefaultDir] where that is not set.
+// WithSource says where documents come from; the default is [DefaultSource].
 func WithSource(s source.Source) Option { return func(o *options) { o.source = s } }
 
 // WithReporter says who tells the cluster; nil means nobody. A reporter that is
@@ -125,13 +125,40 @@ func WithRequirePolicy(d time.Duration) Option {
 	}
 }
 
+// WithCache keeps the last good document in a directory, for programs that start
+// while no source has one, such as in pods that restart while the API server is
+// down. It is used until a source has a document, in state Stale with
+// source.ReasonCached; a tombstone is kept like any other document. For
+// [WithRequirePolicy] it is a policy.
+//
+// The directory has to be there, to belong to this program alone, and to outlive
+// the pod or at least the container (an emptyDir does the latter). Clients of
+// several names may share it. A file is replaced at once (mode 0600) and verified
+// when it is read; one that is damaged, or of another client or namespace, is not
+// used. A directory that is missing, full or read-only changes nothing for the
+// client: it is logged once, and shown in Status.Warnings.
+func WithCache(dir string) Option {
+	return func(o *options) {
+		if dir == "" {
+			o.errs = append(o.errs, errors.New("WithCache: the directory is empty: name one, or leave the option out"))
+		}
+		o.cacheDir = dir
+	}
+}
+
+// DefaultSource is where documents come from unless WithSource says otherwise:
+// source.Dir($TIMEOUTS_DIR), or of [DefaultDir] where that is not set.
+func DefaultSource() source.Source {
+	dir := os.Getenv("TIMEOUTS_DIR")
+	if dir == "" {
+		dir = DefaultDir
+	}
+	return source.Dir(dir)
+}
+
 func (o *options) applyDefaults() {
 	if o.source == nil {
-		dir := os.Getenv("TIMEOUTS_DIR")
-		if dir == "" {
-			dir = DefaultDir
-		}
-		o.source = source.Dir(dir)
+		o.source = DefaultSource()
 	}
 	if o.log == nil {
 		o.log = slog.Default()

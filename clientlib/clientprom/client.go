@@ -23,6 +23,9 @@ type client struct {
 	revision string
 	state    clientlib.State
 	since    time.Time // when revision came into force, zero for none
+	// checkedAt tells when the source last made sure that nothing newer is
+	// there; nil before the first change.
+	checkedAt func() time.Time
 }
 
 type seriesKey struct{ upstream, route string }
@@ -61,6 +64,11 @@ func (c *client) collect(out chan<- prometheus.Metric) {
 	gauge(c.metrics.info, 1, c.name, revision, string(c.state))
 	if !c.since.IsZero() {
 		gauge(c.metrics.age, clock.System().Now().Sub(c.since).Seconds(), c.name)
+	}
+	if c.checkedAt != nil {
+		if at := c.checkedAt(); !at.IsZero() {
+			gauge(c.metrics.checkAge, clock.System().Now().Sub(at).Seconds(), c.name)
+		}
 	}
 	if c.snapshot == nil {
 		return

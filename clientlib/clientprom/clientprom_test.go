@@ -247,6 +247,35 @@ func TestPolicyIsShownWithRevisionStateAndAge(t *testing.T) {
 	})
 }
 
+// fixed is a source that says one thing.
+type fixed struct{ update source.Update }
+
+func (s fixed) Run(ctx context.Context, sink func(source.Update)) error {
+	sink(s.update)
+	<-ctx.Done()
+	return nil
+}
+
+// A source that stalls in silence says nothing; what it said last grows old.
+func TestASourceThatIsNotSureShowsByTheAgeOfItsCheck(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := prometheus.NewPedanticRegistry()
+		check := &source.Check{}
+		client := newClient(t, "checkout", r, fixed{source.Update{Document: upstreams(t, orders), Check: check}})
+		if age := gather(t, r, "timeouts_client_policy_check_age_seconds"); age != "" {
+			t.Errorf("a source that never was sure has an age: %s", age)
+		}
+		check.Mark(time.Now())
+		<-time.After(6 * time.Minute)
+		expect(t, r, `policy_check_age_seconds{client="checkout"} 360`, "policy_check_age_seconds")
+		check.Mark(time.Now())
+		expect(t, r, `policy_check_age_seconds{client="checkout"} 0`, "policy_check_age_seconds")
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestClientsOfAProcessShareARegisterer(t *testing.T) {
 	r := prometheus.NewPedanticRegistry()
 	wrapped := prometheus.WrapRegistererWith(prometheus.Labels{"pod": "a"}, prometheus.NewPedanticRegistry())

@@ -18,6 +18,7 @@
 //	timeouts_client_policy_reloads_total{client,result}           applied, rejected, invalid, recovered
 //	timeouts_client_policy_info{client,revision,state}            1
 //	timeouts_client_policy_age_seconds{client}                    since the document in force came into force
+//	timeouts_client_policy_check_age_seconds{client}              since the source last made sure that nothing newer is there
 //
 // [Server] counts what became of the deadlines that requests brought to a server:
 //

@@ -20,7 +20,7 @@ type metrics struct {
 	inflight                       *prometheus.GaugeVec
 	skipped, wouldCut, reloads     *prometheus.CounterVec
 	refused                        *prometheus.CounterVec
-	circuit, info, age             *prometheus.Desc
+	circuit, info, age, checkAge   *prometheus.Desc
 
 	mu      sync.Mutex
 	clients map[string]*client
@@ -45,6 +45,7 @@ func newMetrics() *metrics {
 		circuit:  desc("circuit_state", "State of the circuit breaker: 0 closed, 1 half-open, 2 open.", "client", "upstream"),
 		info:     desc("policy_info", "Revision of the document in force, and what the client lives on.", "client", "revision", "state"),
 		age:      desc("policy_age_seconds", "Time since the document in force came into force.", "client"),
+		checkAge: desc("policy_check_age_seconds", "Time since the source last made sure that no newer document is there.", "client"),
 		clients:  map[string]*client{},
 	}
 }
@@ -98,6 +99,7 @@ func (m *metrics) Describe(out chan<- *prometheus.Desc) {
 	out <- m.circuit
 	out <- m.info
 	out <- m.age
+	out <- m.checkAge
 }
 
 // Collect implements prometheus.Collector. What is a state and not a count is

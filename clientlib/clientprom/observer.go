@@ -82,4 +82,5 @@ func (o *observer) PolicyChanged(change clientlib.PolicyChange) {
 	c.metrics.mu.Lock()
 	defer c.metrics.mu.Unlock()
 	c.revision, c.state, c.since = change.Status.Revision, change.Status.State, change.Status.AppliedAt
+	c.checkedAt = change.CheckedAt
 }

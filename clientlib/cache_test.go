@@ -1,0 +1,119 @@
+package clientlib_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/report"
+	"github.com/timeout-operator/timeout-operator/clientlib/source"
+)
+
+// written is what a source says that has read a document.
+func written(t *testing.T, generation int, rules string) source.Update {
+	t.Helper()
+	doc := policy(t, generation, rules)
+	raw, err := document.Render(doc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return source.Update{Document: doc, Raw: raw, Delivery: source.DeliveryMount, Origin: "/etc/timeouts"}
+}
+
+var noDocument = source.Update{Err: errors.New("nothing there"), Reason: source.ReasonNoDocument, Delivery: source.DeliveryMount}
+
+func TestAPolicyOnDiskOutlivesTheProcess(t *testing.T) {
+	dir := t.TempDir()
+	t.Setenv("POD_NAMESPACE", "shop")
+	withClient(t, written(t, 1, oneSecond), func(t *testing.T, f *fixture) {
+		f.feed.say(written(t, 2, twoSeconds))
+	}, clientlib.WithCache(dir))
+
+	// The next one finds nothing.
+	withClient(t, noDocument, func(t *testing.T, f *fixture) {
+		s := f.Status()
+		if limit(f.Client) != 2*time.Second || s.State != clientlib.StateStale || s.Reason != source.ReasonCached || filepath.Dir(s.Origin) != dir {
+			t.Errorf("limit %s, status %+v", limit(f.Client), s)
+		}
+		if p := f.notes.last.Policies; len(p) != 1 || p[0].State != report.PolicyStale || p[0].Reason != "Cached" || p[0].Generation != 2 {
+			t.Errorf("reported %+v", f.notes.last)
+		}
+		if n := strings.Count(f.log.String(), "reason=Cached"); n != 1 || len(s.Warnings) != 0 {
+			t.Errorf("logged %d times, warnings %v:\n%s", n, s.Warnings, f.log)
+		}
+		f.feed.say(written(t, 2, twoSeconds))
+		if s := f.Status(); s.State != clientlib.StateReady || s.Reason != source.ReasonNone {
+			t.Errorf("the same document from the source left %+v", s)
+		}
+		f.feed.say(written(t, 3, oneSecond))
+		if limit(f.Client) != time.Second {
+			t.Error("the source's next document is not in force")
+		}
+	}, clientlib.WithCache(dir))
+}
+
+func TestACachedPolicyIsEnoughForWhoRequiresOne(t *testing.T) {
+	dir := t.TempDir()
+	withClient(t, written(t, 1, oneSecond), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))
+	synctest.Test(t, func(t *testing.T) {
+		f := make(feed, 1)
+		f <- noDocument
+		client, err := clientlib.New(context.Background(), "checkout", clientlib.WithSource(f), clientlib.WithReporter(nil),
+			clientlib.WithCache(dir), clientlib.WithRequirePolicy(time.Second), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit(client) != time.Second {
+			t.Errorf("limit %s", limit(client))
+		}
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestACacheThatCannotBeHadChangesNothing(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "missing")
+	withClient(t, written(t, 1, oneSecond), func(t *testing.T, f *fixture) {
+		for generation := range 5 {
+			f.feed.say(written(t, generation+2, twoSeconds))
+		}
+		s := f.Status()
+		if limit(f.Client) != 2*time.Second || s.State != clientlib.StateReady {
+			t.Errorf("limit %s, status %+v", limit(f.Client), s)
+		}
+		if n := strings.Count(f.log.String(), "level=WARN"); n != 1 || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], missing) {
+			t.Errorf("logged %d times, warnings %q:\n%s", n, s.Warnings, f.log)
+		}
+	}, clientlib.WithCache(missing))
+	if _, err := clientlib.New(t.Context(), "c", clientlib.WithCache("")); err == nil || !strings.Contains(err.Error(), "WithCache") {
+		t.Errorf("an empty directory: %v", err)
+	}
+}
+
+// What a source makes sure of is shown without another word of it.
+func TestTheStatusTellsWhenTheSourceWasSure(t *testing.T) {
+	check := &source.Check{}
+	withClient(t, source.Update{Document: policy(t, 1, oneSecond), Check: check}, func(t *testing.T, f *fixture) {
+		if at := f.Status().CheckedAt; !at.IsZero() {
+			t.Errorf("checked at %s before it was", at)
+		}
+		check.Mark(time.Now())
+		first := f.Status().CheckedAt
+		<-time.After(time.Minute)
+		check.Mark(time.Now())
+		if passed := f.Status().CheckedAt.Sub(first); passed != time.Minute {
+			t.Errorf("the second check is %s after the first", passed)
+		}
+		if got := strings.Join(f.changes.results, " "); got != "applied" {
+			t.Errorf("changes: %s", got)
+		}
+	})
+}

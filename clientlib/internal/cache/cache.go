@@ -1,0 +1,105 @@
+// Package cache keeps the last good document of a client on disk, for processes
+// that start while no source has one.
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/clock"
+	"github.com/timeout-operator/timeout-operator/clientlib/source"
+)
+
+// Options of a cache; all but Namespace, Clock and Note are needed.
+type Options struct {
+	// Source whose documents are kept.
+	Source source.Source
+	// Dir is a directory that is there. Several clients may share it.
+	Dir string
+	// Client and Namespace are whose documents are kept. An empty namespace is
+	// an unknown one.
+	Client, Namespace string
+	// Clock of retries and of what is told; nil means clock.System.
+	Clock clock.Clock
+	// Note gets an error when the cache cannot be used or written, once for each
+	// text, and nil when writing works again. It is called from any goroutine.
+	Note func(error)
+}
+
+// New returns a source that says what another one says, keeps each document of
+// it on disk, and puts what was kept in the place of a document that is not
+// there: with an error, and source.ReasonCached.
+//
+// What was kept is read once, when it is needed, and used only when it is whole
+// and was kept for the same client and namespace. Writing happens beside the
+// delivery and never holds it up; Run returns after a write under way has ended.
+func New(o Options) source.Source {
+	if o.Clock == nil {
+		o.Clock = clock.System()
+	}
+	if o.Note == nil {
+		o.Note = func(error) {}
+	}
+	return &cached{o, createTemp}
+}
+
+type cached struct {
+	Options
+	create func(dir, pattern string) (tempFile, error)
+}
+
+// Run implements [source.Source].
+func (c *cached) Run(ctx context.Context, sink func(source.Update)) error {
+	w := newWriter(c)
+	go w.run()
+	defer w.close()
+	kept := c.whenNeeded()
+	return c.Source.Run(ctx, func(u source.Update) {
+		if u.Document == nil {
+			sink(c.substitute(u, kept()))
+			return
+		}
+		kept = nothing
+		sink(u)
+		if u.Raw != nil {
+			w.keep(u)
+		}
+	})
+}
+
+func nothing() *entry { return nil }
+
+// whenNeeded reads what was kept at the first call; nil if it cannot be used.
+func (c *cached) whenNeeded() func() *entry {
+	var found *entry
+	read := false
+	return func() *entry {
+		if read {
+			return found
+		}
+		read = true
+		var err error
+		if found, err = c.read(); err != nil && !errors.Is(err, errNothingKept) {
+			c.Note(err)
+		}
+		return found
+	}
+}
+
+// substitute puts what was kept, if anything, in the place of the document that
+// an update does not have.
+func (c *cached) substitute(u source.Update, kept *entry) source.Update {
+	if kept == nil {
+		return u
+	}
+	err := u.Err
+	if err == nil {
+		err = errors.New("the source has no document")
+	}
+	u.Err = fmt.Errorf("%w; until there is one, the document kept on %s is in force", err, kept.Kept.UTC().Format(time.RFC3339))
+	u.Reason, u.Detail = source.ReasonCached, ""
+	u.Document, u.Raw, u.Origin = kept.document, kept.raw, c.path()
+	return u
+}
