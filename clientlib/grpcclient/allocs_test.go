@@ -23,11 +23,16 @@ const inForce = `"timeouts":{"total":"10s","attempt":"5s"},` +
 // loopback is a real server that answers at once, and a connection to it.
 func loopback(tb testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
 	tb.Helper()
+	return loopbackWith(tb, func(s grpc.ServerStream) error { return replies(1, s) }, opts...)
+}
+
+func loopbackWith(tb testing.TB, serve func(grpc.ServerStream) error, opts ...grpc.DialOption) *grpc.ClientConn {
+	tb.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		tb.Fatal(err)
 	}
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error { return replies(1, s) }))
+	server := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error { return serve(s) }))
 	go func() { _ = server.Serve(listener) }()
 	opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), opts...)
