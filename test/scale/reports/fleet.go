@@ -174,6 +174,21 @@ func (f *fleet) right(silent ...plane.Pod) func(*v1alpha1.TimeoutPolicy) error {
 	}
 }
 
+// collected waits until there is a report for each pod and no other.
+func (f *fleet) collected(ctx context.Context) error {
+	reports := &metav1.PartialObjectMetadataList{}
+	reports.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("ClientReportList"))
+	return f.poll(ctx, func() error {
+		if err := f.plane.Client.List(ctx, reports); err != nil {
+			return err
+		}
+		if len(reports.Items) != len(f.pods) {
+			return fmt.Errorf("there are %d reports of %d pods", len(reports.Items), len(f.pods))
+		}
+		return nil
+	})
+}
+
 // isTrue wants a condition for the newest generation.
 func isTrue(condition string) func(*v1alpha1.TimeoutPolicy) error {
 	return func(p *v1alpha1.TimeoutPolicy) error {
@@ -187,13 +202,18 @@ func isTrue(condition string) func(*v1alpha1.TimeoutPolicy) error {
 
 // await waits until every policy is as wanted.
 func (f *fleet) await(ctx context.Context, want func(*v1alpha1.TimeoutPolicy) error) error {
+	return f.poll(ctx, func() error { return f.check(ctx, want) })
+}
+
+// poll waits until a condition has no error.
+func (f *fleet) poll(ctx context.Context, condition func() error) error {
 	const patience = 5 * time.Minute
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	tick := time.NewTicker(200 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		last := f.check(ctx, want)
+		last := condition()
 		if last == nil {
 			return nil
 		}

@@ -16,6 +16,9 @@ const (
 	maxRight = 15  // seconds after the last report
 )
 
+// grace is how long the audit log may lag behind.
+const grace = 500 * time.Millisecond
+
 const statusWrites = "patch timeoutpolicies/status"
 
 // run is a run under way.
@@ -134,7 +137,15 @@ func (r *run) afterReplacement(ctx context.Context) error {
 		return err
 	}
 	r.result.AtMost(phase, "the gone do not count any more after", time.Since(last).Seconds(), maxRight, "s")
-	return r.followedSince(ctx, phase, young, before, began)
+	if err := r.followedSince(ctx, phase, young, before, began); err != nil {
+		return err
+	}
+	// The operator may not delete reports: they go with their pods.
+	if err := r.collected(ctx); err != nil {
+		return err
+	}
+	r.result.Add(phase, "reports of the gone collected after", time.Since(last).Seconds(), "s")
+	return nil
 }
 
 func (r *run) followed(ctx context.Context, phase string, pods []plane.Pod, before plane.Requests) error {
@@ -174,7 +185,7 @@ func (r *run) account(ctx context.Context, phase string, before plane.Requests, 
 
 // requests waits for the audit log to be complete.
 func (r *run) requests(ctx context.Context) (plane.Requests, error) {
-	if err := pause(ctx, 2*time.Second); err != nil {
+	if err := pause(ctx, grace); err != nil {
 		return nil, err
 	}
 	return r.plane.Requests()
@@ -223,7 +234,7 @@ func (r *run) quiet(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := pause(ctx, 2*r.options.debounce+2*time.Second); err != nil {
+		if err := pause(ctx, 2*r.options.debounce+grace); err != nil {
 			return err
 		}
 		after, err := r.plane.Requests()

@@ -90,8 +90,8 @@ type auditEvent struct {
 }
 
 // Requests counts what the operator asked of the API server since the plane was
-// started. The API server writes its log in batches of a second at most; it is
-// the caller's to wait until nothing is under way.
+// started. The API server writes a line when it has answered; it is the
+// caller's to wait until nothing is under way.
 func (p *Plane) Requests() (Requests, error) { return p.audit.read() }
 
 func (a *audit) read() (Requests, error) {

@@ -107,14 +107,14 @@ func (p *Plane) start(ctx context.Context) (err error) {
 	if err := os.WriteFile(p.Kubeconfig, p.env.KubeConfig, 0o600); err != nil {
 		return err
 	}
-	if err := p.startControllers(); err != nil {
-		return err
-	}
 	if _, err := p.Kubectl(ctx, "apply", "-k", filepath.Join(p.root, "config", "default")); err != nil {
 		return err
 	}
-	_, err = p.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
-	return err
+	if _, err := p.Kubectl(ctx, "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"); err != nil {
+		return err
+	}
+	// Only now: the garbage collector looks for new kinds every 30 s.
+	return p.startControllers()
 }
 
 func (p *Plane) startEnvironment() (err error) {
