@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 )
@@ -33,11 +34,13 @@ type upstream struct {
 	base   *Policy
 	routes []route
 	state  *State
+	called atomic.Bool // where there are routes
 }
 
 type route struct {
 	match  document.Match
 	policy *Policy
+	taken  *atomic.Bool // by a call
 }
 
 // Lookup finds the policy of a call; nil when none names the host. The name
@@ -68,9 +71,14 @@ func (h Host) Routed() bool { return len(h.upstream.routes) > 0 }
 // Policy finds the policy of a call to the host.
 func (h Host) Policy(call document.Call) *Policy {
 	u := h.upstream
+	if len(u.routes) == 0 {
+		return u.base
+	}
+	note(&u.called)
 	for i := range u.routes {
-		if u.routes[i].match.Matches(call) {
-			return u.routes[i].policy
+		if r := &u.routes[i]; r.match.Matches(call) {
+			note(r.taken)
+			return r.policy
 		}
 	}
 	return u.base
@@ -138,10 +146,12 @@ func build(doc *document.Document, before *Snapshot, observers []Observer) *Snap
 	}
 	for i := range doc.Upstreams {
 		u := compileUpstream(&doc.Upstreams[i])
-		u.state = before.stateOf(u)
-		if u.state == nil {
-			u.state = &State{}
+		predecessor := before.like(u)
+		u.state = &State{}
+		if predecessor != nil {
+			u.state = predecessor.state
 		}
+		u.inherit(predecessor)
 		u.attach(observers)
 		s.upstreams = append(s.upstreams, u)
 		for _, p := range u.hosts {
@@ -200,7 +210,9 @@ func (u *upstream) attach(observers []Observer) {
 	}
 }
 
-func (s *Snapshot) stateOf(u *upstream) *State {
+// like finds the upstream of the same name that has a host pattern of u; nil for
+// none.
+func (s *Snapshot) like(u *upstream) *upstream {
 	if s == nil {
 		return nil
 	}
@@ -211,7 +223,7 @@ func (s *Snapshot) stateOf(u *upstream) *State {
 		}
 		for _, t := range index[p.Name] {
 			if t.port == p.Port && t.upstream.name == u.name {
-				return t.upstream.state
+				return t.upstream
 			}
 		}
 	}
