@@ -74,6 +74,7 @@ type Observer interface {
 type Reader struct {
 	headers    []Header
 	maximum    time.Duration
+	chosen     bool // an option says whom to trust
 	trusted    []netip.Prefix
 	trust      []func(*Incoming) bool
 	refuse     bool
@@ -81,8 +82,9 @@ type Reader struct {
 	observers  []Observer
 }
 
-// NewReader returns a Reader. Without an option that trusts somebody it trusts
-// nobody: it sets no budget and only counts the requests that asked for one.
+// NewReader returns a Reader. Without an option that says whom it trusts, it
+// trusts peers of addresses that are not routed in the internet, see
+// [TrustPrefixes].
 func NewReader(opts ...Option) *Reader {
 	r := &Reader{
 		headers: []Header{Milliseconds(""), GRPCTimeout(), EnvoyExpected()},
@@ -186,12 +188,24 @@ func (r *Reader) tightest(in *Incoming, now time.Time) time.Duration {
 }
 
 func (r *Reader) trusts(in *Incoming) bool {
+	if !r.chosen {
+		return inside(in.Addr)
+	}
 	for _, p := range r.trusted {
 		if p.Contains(in.Addr) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(r.trust, func(trust func(*Incoming) bool) bool { return trust(in) })
+}
+
+// shared is the address space of RFC 6598, which some clusters give their pods.
+var shared = netip.MustParsePrefix("100.64.0.0/10")
+
+// inside reports whether an address is of a kind that the internet does not
+// route: loopback, private (RFC 1918, RFC 4193), link-local or shared.
+func inside(a netip.Addr) bool {
+	return a.IsLoopback() || a.IsPrivate() || a.IsLinkLocalUnicast() || shared.Contains(a)
 }
 
 func (r *Reader) tell(in *Incoming, result Result) {

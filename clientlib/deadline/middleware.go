@@ -3,8 +3,9 @@ package deadline
 import "net/http"
 
 // Middleware makes the deadline that a request brought the ambient budget of its
-// handler. Trust is a choice: without [TrustPrefixes], [TrustFunc] or
-// [TrustEveryone] no request can set a budget.
+// handler. Trust is a choice: unless [TrustPrefixes], [TrustFunc] or
+// [TrustEveryone] says otherwise, only peers with an address that the internet
+// does not route can set a budget.
 //
 // What cannot be read is ignored and told to the observers; it is never an error
 // to the caller. A request can shorten its own budget and nothing else: a budget

@@ -120,7 +120,18 @@ func trustIsAChoice(t *testing.T) {
 		header  http.Header
 		trusted bool
 	}{
-		{"nobody by default", nil, "127.0.0.1:80", nil, false},
+		{"loopback by default", nil, "127.0.0.1:80", nil, true},
+		{"a private network by default", nil, "10.1.2.3:80", nil, true},
+		{"a private network of IPv6 by default", nil, "[fd12::1]:80", nil, true},
+		{"link-local by default", nil, "[fe80::1%eth0]:80", nil, true},
+		{"the shared network by default", nil, "100.127.0.1:80", nil, true},
+		{"beside the shared network", nil, "100.128.0.1:80", nil, false},
+		{"the internet, not by default", nil, "203.0.113.7:80", nil, false},
+		{"the internet over IPv6, not by default", nil, "[2001:db8::1]:80", nil, false},
+		{"the internet mapped into IPv6, not by default", nil, "[::ffff:203.0.113.7]:80", nil, false},
+		{"a Unix socket, not by default", nil, "@", nil, false},
+		{"nobody", []deadline.Option{deadline.TrustPrefixes()}, "127.0.0.1:80", nil, false},
+		{"no function trusts nobody", []deadline.Option{deadline.TrustFunc(nil)}, "127.0.0.1:80", nil, false},
 		{"inside", []deadline.Option{cluster4}, "10.255.0.1:1", nil, true},
 		{"outside", []deadline.Option{cluster4}, "11.0.0.1:1", nil, false},
 		{"IPv6 inside", []deadline.Option{cluster4}, "[fd12::1]:1", nil, true},
@@ -163,6 +174,8 @@ func TestAHostileHeaderNeitherLengthensNorShortens(t *testing.T) {
 			opts := []deadline.Option{deadline.RefuseSpent(), deadline.EndContext()}
 			if trusted {
 				opts = append(opts, trusting())
+			} else {
+				opts = append(opts, deadline.TrustPrefixes())
 			}
 			handler, got := captured()
 			inner := deadline.Middleware(handler, opts...)

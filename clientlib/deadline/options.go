@@ -16,9 +16,14 @@ type Option func(*Reader)
 // of the peer that holds the connection; X-Forwarded-For and its like are never
 // looked at, since anybody can write them. Where a proxy stands in between, its
 // address is what counts: it has to drop the header of those that it does not
-// trust. Several calls add up.
+// trust. Several calls add up; one without a prefix trusts nobody.
+//
+// Without this option, [TrustFunc] and [TrustEveryone], the networks are those
+// that the internet does not route: loopback, private (RFC 1918, RFC 4193),
+// link-local and shared addresses (RFC 6598).
 func TrustPrefixes(prefixes ...netip.Prefix) Option {
 	return func(r *Reader) {
+		r.chosen = true
 		for _, p := range prefixes {
 			r.trusted = append(r.trusted, unmapPrefix(p))
 		}
@@ -31,6 +36,7 @@ func TrustPrefixes(prefixes ...netip.Prefix) Option {
 // deadline only.
 func TrustFunc(trust func(*Incoming) bool) Option {
 	return func(r *Reader) {
+		r.chosen = true
 		if trust != nil {
 			r.trust = append(r.trust, trust)
 		}

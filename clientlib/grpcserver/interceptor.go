@@ -24,7 +24,8 @@ func ServerOptions(opts ...deadline.Option) []grpc.ServerOption {
 }
 
 // UnaryInterceptor makes the deadline that a call brought the ambient budget of
-// its handler. Without an option that trusts somebody it trusts nobody.
+// its handler. Unless an option says whom it trusts, only peers with an address
+// that the internet does not route can set one, see [deadline.TrustPrefixes].
 func UnaryInterceptor(opts ...deadline.Option) grpc.UnaryServerInterceptor {
 	r := deadline.NewReader(opts...)
 	return func(ctx context.Context, req any, _ *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {

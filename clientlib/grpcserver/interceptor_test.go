@@ -167,7 +167,8 @@ func TestWithoutTrustADeadlineIsGRPCsAlone(t *testing.T) {
 		opts    []deadline.Option
 		trusted bool
 	}{
-		{"nobody", nil, false},
+		{"nobody", []deadline.Option{deadline.TrustPrefixes()}, false},
+		{"this machine by default", nil, true},
 		{"somebody else", []deadline.Option{deadline.TrustPrefixes(elsewhere)}, false},
 		{"this peer", []deadline.Option{deadline.TrustPrefixes(elsewhere, loopback)}, true},
 	} {
