@@ -8,6 +8,7 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib/capability"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/report"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
@@ -145,6 +146,7 @@ func (c *Client) status() Status {
 		s.Revision, s.Tombstone = doc.Revision, doc.Tombstone
 		s.Policies = slices.Clone(doc.Policies)
 		s.UnknownFields = slices.Clone(doc.UnknownFields())
+		s.UnmatchedRoutes = c.engine.Snapshot().Unmatched()
 	}
 	if c.applied != nil {
 		s.Origin, s.AppliedAt = c.origin, c.appliedAt

@@ -81,3 +81,21 @@ func TestAHostThatIsNoneIsWarnedOf(t *testing.T) {
 		}
 	}
 }
+
+// T11 grpc/grpc-go#7446: a route of a method that does not exist is seen to match
+// nothing.
+func TestARouteOfAMethodThatDoesNotExistIsShown(t *testing.T) {
+	doc := rules(t, `"routes":[{"name":"missing","match":{"grpc":{"service":"shop.Orders","method":"Gett"}}},{"name":"get","match":{"grpc":{"service":"shop.Orders","method":"Get"}}}]`)
+	inFakeTime(t, setup{doc: doc, answer: replies}, func(b *bench) {
+		if u := b.client.Status().UnmatchedRoutes; len(u) != 0 {
+			t.Errorf("before any call: %+v", u)
+		}
+		if _, err := b.invoke(b.ctx); err != nil {
+			t.Error(err)
+		}
+		u := b.client.Status().UnmatchedRoutes
+		if len(u) != 1 || u[0].Upstream != "orders" || u[0].Route != "missing" || u[0].Match.GRPC.Method != "Gett" {
+			t.Errorf("unmatched: %+v", u)
+		}
+	})
+}
