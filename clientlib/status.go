@@ -64,6 +64,9 @@ type Status struct {
 	Rejected *Rejection `json:"rejected,omitempty"`
 	// UnknownFields of the document in force, which this version ignores.
 	UnknownFields []string `json:"unknownFields,omitempty"`
+	// UnmatchedRoutes are routes of the document in force that no call took, though
+	// their upstream was called: they may name what does not exist.
+	UnmatchedRoutes []engine.UnmatchedRoute `json:"unmatchedRoutes,omitempty"`
 	// Warnings about the program: what it does that works against its policy, and
 	// why its cache cannot be used.
 	Warnings []string `json:"warnings,omitempty"`
