@@ -17,7 +17,7 @@ OUTSIDE := GOWORK=off
 # for servers more than they compute may overlap.
 GOTEST := go test -count=1 -timeout 15m -p 4
 # A module for each library that is heavy or sensitive to its version.
-CLIENTLIB := $(addprefix ./clientlib/,... grpcclient/... grpcserver/... fasthttpclient/...)
+CLIENTLIB := $(addprefix ./clientlib/,... grpcclient/... grpcserver/... fasthttpclient/...) ./test/chain/...
 
 .PHONY: help
 help: ## Show the targets.
