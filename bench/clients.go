@@ -115,15 +115,11 @@ func restyCaller(base http.RoundTripper, url string) maker {
 	}
 }
 
-// httpCases are the clients of a group on one base; allow says how a case calls
-// its makers. hosts: "url" has a policy, "elsewhere" has none.
+// httpCases are the clients of a group on one base; run turns a maker into the
+// work of a case. The client of ours without a policy for the host calls
+// elsewhere, all others call url.
 func httpCases(base http.RoundTripper, url, host, elsewhere string, run func(maker) func(int) error) ([]*testCase, func(), error) {
-	closers := []func(){}
-	done := func() {
-		for _, c := range closers {
-			c()
-		}
-	}
+	var l closers
 	cases := []*testCase{
 		{name: "bare", run: run(plainly(&http.Client{Transport: base}, url))},
 		{name: "context.WithTimeout", run: run(withTimeout(&http.Client{Transport: base}, url))},
@@ -141,9 +137,9 @@ func httpCases(base http.RoundTripper, url, host, elsewhere string, run func(mak
 	} {
 		c, err := client(own.host, own.rules, own.options...)
 		if err != nil {
-			return nil, done, err
+			return nil, l.close, err
 		}
-		closers = append(closers, func() { _ = c.Close() })
+		l.add(func() { _ = c.Close() })
 		cases = append(cases, &testCase{name: own.name, run: run(plainly(&http.Client{Transport: nethttp.NewTransport(c, base)}, own.url))})
 	}
 	cases = append(cases,
@@ -152,5 +148,5 @@ func httpCases(base http.RoundTripper, url, host, elsewhere string, run func(mak
 		&testCase{name: "rehttp " + version("github.com/PuerkitoBio/rehttp") + " (retries only)", run: run(plainly(rehttpClient(base), url))},
 		&testCase{name: "resty " + version("github.com/go-resty/resty/v2") + " (total, retries)", run: run(restyCaller(base, url))},
 	)
-	return cases, done, nil
+	return cases, l.close, nil
 }

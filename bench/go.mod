@@ -9,6 +9,8 @@ require (
 	github.com/hashicorp/go-retryablehttp v0.7.8
 	github.com/prometheus/client_golang v1.25.0
 	github.com/timeout-operator/timeout-operator/clientlib v0.0.0
+	github.com/timeout-operator/timeout-operator/clientlib/grpcclient v0.0.0-00010101000000-000000000000
+	google.golang.org/grpc v1.85.0
 )
 
 require (
@@ -24,9 +26,12 @@ require (
 	github.com/prometheus/procfs v0.22.0 // indirect
 	golang.org/x/net v0.60.0 // indirect
 	golang.org/x/sys v0.48.0 // indirect
-	gonum.org/v1/gonum v0.17.0 // indirect
-	google.golang.org/grpc v1.85.0 // indirect
+	golang.org/x/text v0.42.0 // indirect
+	google.golang.org/genproto/googleapis/rpc v0.0.0-20260817212433-ac3dfec99bb1 // indirect
 	google.golang.org/protobuf v1.36.12 // indirect
 )
 
-replace github.com/timeout-operator/timeout-operator/clientlib => ../clientlib
+replace (
+	github.com/timeout-operator/timeout-operator/clientlib => ../clientlib
+	github.com/timeout-operator/timeout-operator/clientlib/grpcclient => ../clientlib/grpcclient
+)

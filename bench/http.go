@@ -146,6 +146,8 @@ func groups() []*group {
 		loopbackGroup("loopback-64", "the same, 64 callers", false, together),
 		loopbackGroup("loopback-h2", "GET over HTTP/2 (without TLS) on the loopback interface, one caller", true, sequentially),
 		loopbackGroup("loopback-h2-64", "the same, 64 callers", true, together),
+		grpcGroup("grpc", "gRPC unary on the loopback interface, one caller", sequentially),
+		grpcGroup("grpc-64", "the same, 64 callers", together),
 		lookupGroup(),
 	}
 }

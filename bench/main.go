@@ -16,6 +16,7 @@ import (
 	"log"
 	"os"
 	"regexp"
+	"runtime"
 	"time"
 )
 
@@ -24,7 +25,8 @@ func main() {
 	var o options
 	only := flag.String("only", "", "run the groups and cases whose group/case matches this regular expression")
 	flag.IntVar(&o.rounds, "rounds", 21, "turns of each case")
-	flag.DurationVar(&o.turn, "turn", 20*time.Millisecond, "how long a turn takes, about")
+	flag.DurationVar(&o.turn, "turn", 50*time.Millisecond, "how long a turn takes, about; long enough for the garbage collector to run in each")
+	heap := flag.Int("heap", 32, "MiB of memory to keep in use, as a service does: with none the garbage collector runs every few thousand calls, and its fixed cost is what one measures")
 	raw := flag.String("o", "", "write every turn to this file, in the format that benchstat reads")
 	var p profiles
 	p.flags()
@@ -34,6 +36,9 @@ func main() {
 		log.Fatalf("-only: %v", err)
 	}
 	o.only = pattern
+	ballast := make([]byte, *heap<<20)
+	defer runtime.KeepAlive(ballast)
+	o.heap = *heap
 	if err := run(o, *raw, &p); err != nil {
 		log.Fatal(err)
 	}
@@ -44,6 +49,7 @@ type options struct {
 	only   *regexp.Regexp
 	rounds int
 	turn   time.Duration
+	heap   int       // MiB
 	raw    io.Writer // nil for none
 }
 
@@ -58,7 +64,7 @@ func run(o options, rawPath string, p *profiles) error {
 		writeRawHeader(file)
 	}
 	printMachine(os.Stdout, "before")
-	fmt.Printf("%d turns of about %s each, in turns; medians\n", o.rounds, o.turn)
+	fmt.Printf("%d turns of about %s for each case, the cases in turns; medians; %d MiB of heap in use\n", o.rounds, o.turn, o.heap)
 	if err := p.start(); err != nil {
 		return err
 	}

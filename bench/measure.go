@@ -101,7 +101,6 @@ func (c *testCase) calibrate(want time.Duration) error {
 
 func (c *testCase) turn() error {
 	var before, after runtime.MemStats
-	runtime.GC()
 	runtime.ReadMemStats(&before)
 	cpu, began := cpuTime(), time.Now()
 	if err := c.run(c.n); err != nil {

@@ -45,6 +45,13 @@ func (g *group) print(w io.Writer, cases []*testCase) {
 		}
 		return
 	}
+	if base == plain {
+		fmt.Fprintf(t, "ns\tCPU ns\tB\tallocs\tx %s\tCPU\t  case\n", base.name)
+		for _, c := range cases {
+			fmt.Fprintf(t, "%s\t%.2f\t%.2f\t  %s\n", c.numbers(), c.ratio(base, wall), c.ratio(base, cpu), c.name)
+		}
+		return
+	}
 	peer := best(cases, base)
 	fmt.Fprintf(t, "ns\tCPU ns\tB\tallocs\t+allocs\tx bare\tx context\tCPU\tcost/context's\tCPU\tcost/best peer's\t  case\n")
 	for _, c := range cases {
