@@ -42,10 +42,10 @@ func (r *runner) editInCrowd(ctx context.Context) error {
 	}
 	var all []one
 	for i := range r.crowd.policies {
-		all = append(all, one{namespace: crowdNamespace, name: fmt.Sprintf("wide-%04d", i), host: fmt.Sprintf("wide-%04d.example.com", i)})
+		all = append(all, one{namespace: crowdNamespace, name: fmt.Sprintf("wide-%04d", i), host: fmt.Sprintf("wide-%04d.example.com", i), small: true})
 	}
 	for i := range r.crowd.clients {
-		all = append(all, one{namespace: crowdNamespace, name: fmt.Sprintf("own-%04d", i), client: fmt.Sprintf("client-%04d", i), host: fmt.Sprintf("own-%04d.example.com", i)})
+		all = append(all, one{namespace: crowdNamespace, name: fmt.Sprintf("own-%04d", i), client: fmt.Sprintf("client-%04d", i), host: fmt.Sprintf("own-%04d.example.com", i), small: true})
 	}
 	if err := r.populate(ctx, crowdNamespace, all); err != nil {
 		return err

@@ -25,8 +25,10 @@ type one struct {
 	namespace, name string
 	// client that it names; empty for every client.
 	client string
-	// host of its upstream, and the number of its policy in the namespace.
+	// host of its upstream.
 	host string
+	// small policies set little, so that a thousand fit into one document.
+	small bool
 }
 
 func (s shape) policy(i int) one {
@@ -42,7 +44,8 @@ func (s shape) policy(i int) one {
 // document is where the policy is rendered into.
 func (p one) document() key { return key{p.namespace, v1alpha1.ConfigMapName(p.client)} }
 
-// object is a policy of the usual size: limits, retries, a breaker, and a route.
+// object is a policy of the usual size, with limits, retries, a breaker and a
+// route, or a small one.
 func (p one) object() *v1alpha1.TimeoutPolicy {
 	rules := v1alpha1.Rules{
 		Timeouts: &v1alpha1.Timeouts{Total: duration("2s"), Attempt: duration("400ms"), Connect: duration("100ms")},
@@ -65,6 +68,11 @@ func (p one) object() *v1alpha1.TimeoutPolicy {
 				Rules: v1alpha1.Rules{Timeouts: &v1alpha1.Timeouts{Total: duration("10s")}},
 			}},
 		}}},
+	}
+	if p.small {
+		upstream := &policy.Spec.Upstreams[0]
+		upstream.Hosts, upstream.Routes = upstream.Hosts[:1], nil
+		upstream.Rules = v1alpha1.Rules{Timeouts: &v1alpha1.Timeouts{Total: duration("2s"), Attempt: duration("400ms")}}
 	}
 	if p.client != "" {
 		policy.Spec.Clients = []v1alpha1.ClientName{v1alpha1.ClientName(p.client)}
