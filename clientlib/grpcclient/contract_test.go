@@ -274,7 +274,7 @@ func TestABudgetHoldsWhereNoPolicyNamesTheHost(t *testing.T) {
 	})
 }
 
-// T05 hashicorp/go-retryablehttp#272, T16 linkerd/linkerd#2369.
+// T05 hashicorp/go-retryablehttp#272.
 func TestWaitsThatDoNotFitAreNotBegun(t *testing.T) {
 	for name, does := range map[string]answer{
 		"backoff":  fails(codes.Unavailable),

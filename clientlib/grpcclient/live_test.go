@@ -164,8 +164,8 @@ func TestAStreamThatWasNotProcessedIsLeftToTheLibrary(t *testing.T) {
 	}
 }
 
-// golang/go#36026 T17: the health of a connection is grpc-go's keepalive; without
-// it an attempt's ceiling still ends each call.
+// The health of a connection is the business of grpc-go's keepalive; without it an
+// attempt's ceiling still ends each call.
 func TestADeadConnectionEndsWithTheCeiling(t *testing.T) {
 	conn, _, _ := dialRaw(t, `"timeouts":{"attempt":"50ms"}`, func(*rawRequest) {})
 	if err := roundTrip(t.Context(), conn); failure(t, err).Kind != kinds.AttemptTimeout {
