@@ -53,7 +53,20 @@ type Scope struct {
 	asleep atomic.Bool
 	// limited says that something may end the scope before its parent.
 	limited bool
+	// onLimit is told of a limit that ended the scope; nil for nobody.
+	onLimit Interrupter
 }
+
+// Interrupter ends the work of an attempt whose library knows no contexts.
+type Interrupter interface {
+	// Interrupt is called once, by any goroutine, and must not block.
+	Interrupt()
+}
+
+// OnLimit has a limit that ends the scope tell i, when [Scope.Fired] says so
+// already; no context is made for that. The end of the parent is not told. It
+// has to be called before Open.
+func (s *Scope) OnLimit(i Interrupter) { s.onLimit = i }
 
 // Open starts the limits of an attempt that begins at now. A policy without any
 // limit and without retries costs nothing: the scope is then the parent.
@@ -98,6 +111,9 @@ func (s *Scope) fireFrom(phase uint32, l Limit) bool {
 		return false
 	}
 	s.own.end(limitErrors[l])
+	if s.onLimit != nil {
+		s.onLimit.Interrupt()
+	}
 	return true
 }
 

@@ -265,3 +265,33 @@ func TestLimitsSayTheirFieldKindAndLabel(t *testing.T) {
 		}
 	}
 }
+
+// interruption notes what the scope said when it interrupted.
+type interruption struct {
+	scope *Scope
+	said  chan Limit
+}
+
+func (i *interruption) Interrupt() { i.said <- i.scope.Fired() }
+
+func TestALimitInterruptsWithoutAContext(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Engine, _ *clienttest.Timers) {
+		call := mustBegin(t, t.Context(), e, `"timeouts":{"total":"2s","attempt":"1s"}`)
+		var cut, finished Scope
+		told := &interruption{&cut, make(chan Limit, 1)}
+		cut.OnLimit(told)
+		cut.OpenBegun(t.Context(), call)
+		spared := &interruption{&finished, make(chan Limit, 1)}
+		finished.OnLimit(spared)
+		finished.OpenBegun(t.Context(), call)
+		finished.Finish()
+		if limit := <-told.said; limit != LimitAttempt || time.Since(call.Start()) != time.Second || cut.own.made.Load() {
+			t.Errorf("%v after %s, with a context: %t", limit, time.Since(call.Start()), cut.own.made.Load())
+		}
+		cut.Finish()
+		synctest.Wait()
+		if len(told.said)+len(spared.said) != 0 {
+			t.Error("told twice, or of an attempt that had ended")
+		}
+	})
+}
