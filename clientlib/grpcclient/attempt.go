@@ -24,8 +24,9 @@ type attempt struct {
 	began  time.Time
 	// told is the deadline that goes to the server; zero for none.
 	told time.Time
-	// toldAttempt says that it is the attempt's, not the call's.
-	toldAttempt bool
+	// toldAttempt says that it is the attempt's, not the call's; endless that the
+	// call's ends at the headers, so that only the caller's is told.
+	toldAttempt, endless bool
 
 	// trailer is what the server sent once the RPC has ended: nil where nothing of
 	// it was sent.
@@ -40,20 +41,20 @@ type attempt struct {
 	totalPassed, idlePassed bool
 }
 
-// open begins an attempt. endless says that attempt and total end at the headers
-// and leave the rest of the RPC its time.
-func (a *attempt) open(f *flight, ctx context.Context, endless bool) {
+// open begins an attempt. stream says that attempt and total end at the headers
+// and leave the rest of the RPC its time, unless the policy says otherwise.
+func (a *attempt) open(f *flight, ctx context.Context, stream bool) {
 	a.flight, a.parent = f, ctx
 	_, a.began = f.BeginAttempt()
 	a.Open(ctx, &f.Call, a.began)
 	p := f.Policy
-	switch {
-	case p.Shadow || endless && p.Scope != document.ScopeBody:
+	a.endless = stream && p.Scope != document.ScopeBody
+	if p.Shadow || a.endless {
 		a.told, _ = ctx.Deadline()
 		return
 	}
 	a.told = f.Granted()
-	if p.Attempt > 0 && !endless {
+	if p.Attempt > 0 && !stream {
 		if end := a.began.Add(p.Attempt); a.told.IsZero() || end.Before(a.told) {
 			a.told, a.toldAttempt = end, true
 		}

@@ -35,13 +35,18 @@ func (a *attempt) outgoing() context.Context {
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// stamp returns what the policy's deadline header says, which a stream without an
-// end of its own does not have.
+// stamp returns what the policy's deadline header says. The end of a total that is
+// over at the headers is none that a server could keep.
 func (a *attempt) stamp() (milliseconds int64, ok bool) {
-	if a.told.IsZero() {
+	p := a.Rules()
+	switch {
+	case p.DeadlineHeader == "" || p.Shadow || a.told.IsZero():
 		return 0, false
+	case a.endless:
+		return max(0, a.told.Sub(a.began)).Milliseconds(), true
+	default:
+		return a.flight.Stamp(a.began)
 	}
-	return a.flight.Stamp(a.began)
 }
 
 // carrier lets a trace write into the metadata of one attempt.

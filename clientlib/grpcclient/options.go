@@ -2,7 +2,6 @@ package grpcclient
 
 import (
 	"context"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 
@@ -59,8 +58,6 @@ type interceptors struct {
 	warn    func(string)
 	fixed   *target // by WithHost; nil for none
 	targets targets
-	// warned says that somebody waits for a connection without end.
-	warned atomic.Bool
 }
 
 // budgetOnly is the policy of a host that no policy names, inside an ambient
@@ -97,14 +94,15 @@ func (i *interceptors) begin(ctx context.Context, cc *grpc.ClientConn, method st
 	return f, nil
 }
 
-// patience warns of a call that waits for a connection for as long as there is
-// none.
+// patience warns of a call under a policy that waits for a connection for as long
+// as there is none.
 func (f *flight) patience(opts []grpc.CallOption) {
-	if !f.End().IsZero() || f.Policy.Attempt > 0 && !f.Policy.Shadow || f.in.warned.Load() {
+	p := f.Policy
+	if !f.End().IsZero() || p.Attempt > 0 && !p.Shadow || p == budgetOnly || f.to.warned.Load() {
 		return
 	}
 	for _, opt := range opts {
-		if o, ok := opt.(grpc.FailFastCallOption); ok && !o.FailFast && !f.in.warned.Swap(true) {
+		if o, ok := opt.(grpc.FailFastCallOption); ok && !o.FailFast && !f.to.warned.Swap(true) {
 			f.in.warn("gRPC calls to " + f.to.String() + " wait for a connection (WaitForReady) without any deadline: set timeouts.total, or give their contexts one")
 		}
 	}

@@ -2,6 +2,7 @@ package grpcclient
 
 import (
 	"context"
+	"errors"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -235,5 +236,5 @@ func (s *stream) end(err error) {
 // byCaller reports whether the caller ended the stream, which is how one that has
 // no end is closed.
 func (s *stream) byCaller() bool {
-	return s.try.Fired() == engine.LimitNone && s.try.parent.Err() == context.Canceled
+	return s.try.Fired() == engine.LimitNone && errors.Is(s.try.parent.Err(), context.Canceled)
 }

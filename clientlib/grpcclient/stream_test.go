@@ -260,7 +260,7 @@ func TestAStreamThatIsRefused(t *testing.T) {
 }
 
 func TestACallerEndsAStream(t *testing.T) {
-	doc := rules(t, `"timeouts":{"total":"10s","attempt":"400ms"},"circuitBreaker":{"failures":1}`)
+	doc := rules(t, `"timeouts":{"total":"2s","attempt":"400ms"},"deadline":{"header":"X-Deadline-Ms"},"circuitBreaker":{"failures":1}`)
 	inFakeTime(t, setup{doc: doc, answer: drips(1000, time.Second)}, func(b *bench) {
 		ctx, cancel := context.WithCancelCause(b.ctx)
 		time.AfterFunc(2500*time.Millisecond, func() { cancel(errPatience) })
@@ -281,8 +281,8 @@ func TestACallerEndsAStream(t *testing.T) {
 		if n != 2 || e.Kind != kinds.TotalTimeout || e.Source != kinds.SourceCaller || status.Code(err) != codes.DeadlineExceeded {
 			t.Errorf("%d messages, then %v", n, err)
 		}
-		if r := b.requests()[0]; r.left != 2500*time.Millisecond {
-			t.Errorf("the server was told %s", r.left)
+		if r := b.requests()[0]; r.left != 2500*time.Millisecond || !slices.Equal(r.md["x-deadline-ms"], []string{"2500"}) {
+			t.Errorf("the server was told %s, %v", r.left, r.md)
 		}
 	})
 }

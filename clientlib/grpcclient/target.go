@@ -21,6 +21,8 @@ type target struct {
 	name string // normalised
 	port uint16 // 0 where the target has none
 	url  *url.URL
+	// warned says that somebody waits for a connection without end.
+	warned atomic.Bool
 }
 
 func newTarget(name string, port uint16) *target {
