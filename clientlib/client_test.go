@@ -194,6 +194,31 @@ func TestATombstoneIsAPolicyOnPurpose(t *testing.T) {
 	})
 }
 
+// A warning is told once, and is neither a loss nor a reload.
+func TestAWarningLeavesTheClientReady(t *testing.T) {
+	good := policy(t, 1, oneSecond)
+	withClient(t, source.Update{Document: good, Delivery: source.DeliveryWatch}, func(t *testing.T, f *fixture) {
+		for range 3 {
+			f.feed.say(source.Update{Document: good, Reason: source.ReasonForbidden, Detail: "the mount stands in", Delivery: source.DeliveryMount})
+		}
+		if s := f.Status(); s.State != clientlib.StateReady || s.Reason != source.ReasonForbidden || s.Message != "the mount stands in" || s.Delivery != source.DeliveryMount {
+			t.Errorf("status %+v", s)
+		}
+		if r := f.notes.last; r.State != report.StateReady || r.Reason != "Forbidden" || r.Delivery != "Mount" || r.Policies[0].State != report.PolicyApplied {
+			t.Errorf("reported %+v", r)
+		}
+		if n := strings.Count(f.log.String(), "with a warning"); n != 1 {
+			t.Errorf("logged %d times:\n%s", n, f.log)
+		}
+		f.feed.say(source.Update{Document: good, Reason: source.ReasonUnreachable, Err: errors.New("both are gone"), Delivery: source.DeliveryMount})
+		f.feed.say(source.Update{Document: good, Reason: source.ReasonForbidden, Detail: "the mount stands in", Delivery: source.DeliveryMount})
+		f.feed.say(source.Update{Document: good, Delivery: source.DeliveryWatch})
+		if got := strings.Join(f.changes.results, " "); got != "applied unchanged invalid recovered recovered" {
+			t.Errorf("changes: %s", got)
+		}
+	})
+}
+
 // weak is an adapter that cannot limit the connect phase.
 func weak() capability.Record {
 	return capability.Record{Adapter: "weak", Library: "example.com/weak", Support: map[capability.Name]capability.Support{

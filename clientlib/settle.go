@@ -91,20 +91,34 @@ func (c *Client) announce(before, after Status, swapped bool) {
 	case after.Rejected != nil && (before.Rejected == nil || before.Rejected.Revision != after.Rejected.Revision):
 		result = "rejected"
 	case after.Reason != before.Reason || after.Message != before.Message:
-		result = "invalid"
-		if after.Reason == source.ReasonNone {
-			result = "recovered"
-		}
+		result = c.turn(before)
 	case after.State == before.State && after.Delivery == before.Delivery:
 		return
 	}
-	if after.Reason != source.ReasonNone && (after.Reason != before.Reason || after.Message != before.Message) {
-		c.log.Warn("timeout policy not up to date", "state", after.State, "reason", after.Reason, "message", after.Message, "revision", after.Revision)
-	} else if result == "recovered" {
+	switch {
+	case after.Reason == source.ReasonNone && before.Reason != source.ReasonNone && !swapped:
 		c.log.Info("timeout policy up to date again", "revision", after.Revision)
+	case after.Reason == before.Reason && after.Message == before.Message, after.Reason == source.ReasonNone:
+	case after.State == StateReady:
+		c.log.Warn("timeout policy up to date, with a warning", "reason", after.Reason, "message", after.Message, "revision", after.Revision, "delivery", after.Delivery)
+	default:
+		c.log.Warn("timeout policy not up to date", "state", after.State, "reason", after.Reason, "message", after.Message, "revision", after.Revision)
 	}
 	for _, o := range c.observers {
 		o.PolicyChanged(PolicyChange{Result: result, Status: after, CheckedAt: c.checkedAt})
+	}
+}
+
+// turn says what another reason means while the document stays the same: the
+// source cannot be used, can be used again, or warns.
+func (c *Client) turn(before Status) string {
+	switch {
+	case c.update.Err != nil || c.rejected != nil:
+		return "invalid"
+	case before.State != StateReady || c.reason == source.ReasonNone:
+		return "recovered"
+	default:
+		return "unchanged"
 	}
 }
 

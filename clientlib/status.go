@@ -97,7 +97,7 @@ type PolicyChange struct {
 	// Result is "applied" when a document came into force, "rejected" when one
 	// was refused for want of a capability, "invalid" when what the source has
 	// cannot be used, "recovered" when that is over, and "unchanged" for the
-	// rest, such as another delivery.
+	// rest, such as another delivery or a warning.
 	Result string
 	Status Status
 	// CheckedAt returns Status.CheckedAt of the moment at which it is called. It
