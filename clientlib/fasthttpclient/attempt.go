@@ -20,8 +20,8 @@ type attempt struct {
 
 	flight *flight
 	began  time.Time
-	// unhook keeps the end of the scope from interrupting; false when it is too
-	// late for that. nil where nothing can end the scope.
+	// unhook keeps the end of the caller's context from interrupting; false when it
+	// is too late for that. nil for a context without an end.
 	unhook func() bool
 	// timer of timeouts.connect while the connection is waited for.
 	timer  clock.Timer
@@ -39,8 +39,8 @@ type attempt struct {
 
 // send makes the request and classifies what came back.
 func (a *attempt) send(req *fasthttp.Request, resp *fasthttp.Response, body *requestBody) result {
-	if a.Done() != nil {
-		a.unhook = context.AfterFunc(&a.Scope, a.cut)
+	if ctx := a.flight.ctx; ctx.Done() != nil {
+		a.unhook = context.AfterFunc(ctx, a.Interrupt)
 	}
 	err := a.exchange.connect(&a.Scope, a.dialWithin(), req, resp, a)
 	a.connected()
@@ -69,9 +69,8 @@ func (a *attempt) send(req *fasthttp.Request, resp *fasthttp.Response, body *req
 	return result{responded: true, outcome: a.classifyStatus(resp)}
 }
 
-// cut is called when the scope ended: by a limit, by the caller, or because it was
-// finished while something still read.
-func (a *attempt) cut() {
+// Interrupt is called when a limit or the caller ended the attempt.
+func (a *attempt) Interrupt() {
 	a.interrupt()
 	if s := a.stream.Load(); s != nil {
 		s.abandon()
@@ -185,13 +184,15 @@ func (a *attempt) cause(at stage, err error) error {
 	return err
 }
 
-// finish gives the connection back and ends the scope; once.
+// finish ends the scope and gives the connection back; once. A connection that is
+// being interrupted, now or in a moment, is not kept.
 func (a *attempt) finish(keep bool) {
+	a.Finish()
+	keep = keep && a.Fired() == engine.LimitNone
 	if a.unhook != nil && !a.unhook() {
-		keep = false // it is being interrupted, now or in a moment
+		keep = false
 	}
 	a.release(keep)
-	a.Finish()
 }
 
 // discard ends an attempt that is going to be repeated.
@@ -225,7 +226,7 @@ func (a *attempt) deliver(resp *fasthttp.Response) error {
 		s := newStream(&a.exchange, resp, a)
 		a.stream.Store(s)
 		if a.done.Load() {
-			s.abandon() // the scope ended before there was one
+			s.abandon() // the attempt ended before there was one
 		}
 		return nil
 	}

@@ -2,6 +2,7 @@ package fasthttpclient
 
 import (
 	"context"
+	"sync"
 
 	"github.com/valyala/fasthttp"
 )
@@ -14,6 +15,7 @@ type caller struct {
 	follows bool
 	// flight is the call under way, nil before its first request.
 	flight *flight
+	before any // what the request carried before
 }
 
 type callerKey struct{}
@@ -26,17 +28,29 @@ func SetContext(req *fasthttp.Request, ctx context.Context) {
 	req.SetUserValue(callerKey{}, &caller{ctx: ctx})
 }
 
-// attach lets req carry the caller, and returns what takes it away again.
-func attach(req *fasthttp.Request, c *caller) (restore func()) {
-	before := req.UserValue(callerKey{})
-	req.SetUserValue(callerKey{}, c)
-	return func() {
-		if before == nil {
-			req.RemoveUserValue(callerKey{})
-			return
-		}
-		req.SetUserValue(callerKey{}, before)
+// callers are used again: a call lets go of its own before it returns.
+var callers sync.Pool
+
+// attach lets req carry the context of a call. detach has to follow.
+func attach(req *fasthttp.Request, ctx context.Context, follows bool) *caller {
+	c, ok := callers.Get().(*caller)
+	if !ok {
+		c = new(caller)
 	}
+	c.ctx, c.follows, c.before = ctx, follows, req.UserValue(callerKey{})
+	req.SetUserValue(callerKey{}, c)
+	return c
+}
+
+// detach gives req back as it was.
+func (c *caller) detach(req *fasthttp.Request) {
+	if c.before == nil {
+		req.RemoveUserValue(callerKey{})
+	} else {
+		req.SetUserValue(callerKey{}, c.before)
+	}
+	*c = caller{}
+	callers.Put(c)
 }
 
 // nobody is the caller of a request that carries none.

@@ -104,8 +104,7 @@ func (c *Client) CloseIdleConnections() { c.inner.CloseIdleConnections() }
 // does not matter. Where response bodies are streamed, the call's limits go on
 // until the stream was read to its end or closed.
 func (c *Client) Do(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response) error {
-	restore := attach(req, &caller{ctx: ctx})
-	defer restore()
+	defer attach(req, ctx, false).detach(req)
 	return c.inner.Do(req, resp)
 }
 
@@ -117,8 +116,7 @@ func (c *Client) DoTimeout(ctx context.Context, req *fasthttp.Request, resp *fas
 
 // DoDeadline is DoTimeout for a point in time.
 func (c *Client) DoDeadline(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response, deadline time.Time) error {
-	restore := attach(req, &caller{ctx: ctx})
-	defer restore()
+	defer attach(req, ctx, false).detach(req)
 	before := req.GetTimeOut()
 	defer req.SetTimeout(before)
 	return c.inner.DoDeadline(req, resp, deadline)
@@ -129,9 +127,8 @@ func (c *Client) DoDeadline(ctx context.Context, req *fasthttp.Request, resp *fa
 // budget, breaker signal and event; attempts and ceilings are those of each hop's
 // own policy.
 func (c *Client) DoRedirects(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response, max int) error {
-	who := &caller{ctx: ctx, follows: true}
-	restore := attach(req, who)
-	defer restore()
+	who := attach(req, ctx, true)
+	defer who.detach(req)
 	err := c.inner.DoRedirects(req, resp, max)
 	who.stayed()
 	return err

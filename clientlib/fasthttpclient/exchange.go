@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync"
 	"time"
 
 	"github.com/valyala/fasthttp"
@@ -225,4 +226,24 @@ func (x *exchange) release(keep bool) {
 		x.slot = false
 		x.host.leave()
 	}
+}
+
+// plainExchanges are used again: nothing outlives the call of one that is not
+// streamed.
+var plainExchanges sync.Pool
+
+func plainExchange(h *host, hc *fasthttp.HostClient) *exchange {
+	x, ok := plainExchanges.Get().(*exchange)
+	if !ok {
+		x = new(exchange)
+	}
+	x.host, x.hc = h, hc
+	return x
+}
+
+// recycle is called for a plain exchange that was released.
+func (x *exchange) recycle() {
+	x.host, x.hc, x.deadline, x.closing = nil, nil, time.Time{}, false
+	x.interrupter.conn.Store(nil)
+	plainExchanges.Put(x)
 }

@@ -21,13 +21,15 @@ const (
 type flight struct {
 	engine.Call
 
-	caller   *caller
 	engine   *engine.Engine
 	snapshot *engine.Snapshot
 	// ctx is the caller's, with fasthttp's own request timeout in it; end lets go
 	// of it.
 	ctx context.Context
 	end context.CancelFunc
+	// follows says that redirects are followed within the call.
+	follows bool
+	body    requestBody // of the hop under way
 	// redirect is the response that the call waits on to be followed; nil for none.
 	redirect *redirect
 	// first spares a call that needs only one attempt an allocation.
@@ -54,7 +56,6 @@ type redirect struct {
 
 // begin opens the call.
 func (f *flight) begin(p *engine.Policy, req *fasthttp.Request) error {
-	f.ctx = f.caller.ctx
 	if d := req.GetTimeOut(); d > 0 {
 		f.ctx, f.end = context.WithTimeout(f.ctx, d)
 	}
@@ -91,17 +92,17 @@ func (f *flight) native() bool { return f.Policy == budgetOnly || f.Policy.Shado
 
 // run is the attempt loop of one hop.
 func (f *flight) run(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Response) (retry bool, err error) {
-	body := newRequestBody(req, f.Policy)
-	defer body.settle()
+	f.body = newRequestBody(req, f.Policy)
+	defer f.body.settle()
 	for {
 		if err := f.lapse(); err != nil {
 			return false, err
 		}
 		a := f.open(h, hc)
-		res := a.send(req, resp, body)
+		res := a.send(req, resp, &f.body)
 		if !res.outcome.OK {
 			res.outcome.Repeatable = f.repeatable(req)
-			res.outcome.Replayable = body.replayable()
+			res.outcome.Replayable = f.body.replayable()
 		}
 		decision := f.Decide(res.outcome)
 		if !decision.Retry {
@@ -146,7 +147,8 @@ func (f *flight) open(h *host, hc *fasthttp.HostClient) *attempt {
 	f.firstUsed = true
 	a.flight, a.host, a.hc = f, h, hc
 	_, a.began = f.BeginAttempt()
-	a.Open(f.ctx, &f.Call, a.began)
+	a.OnLimit(a)
+	a.OpenBegun(f.ctx, &f.Call)
 	return a
 }
 
@@ -172,7 +174,7 @@ func (f *flight) conclude(a *attempt, resp *fasthttp.Response, res result, d eng
 		err := f.fail(res, d)
 		return res.again && f.native(), err
 	}
-	if f.caller.follows && fasthttp.StatusCodeIsRedirect(resp.StatusCode()) {
+	if f.follows && fasthttp.StatusCodeIsRedirect(resp.StatusCode()) {
 		f.redirect = &redirect{a, res.outcome, d}
 	} else {
 		f.Settle(res.outcome, res.attribution, d)

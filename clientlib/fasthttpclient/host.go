@@ -119,7 +119,7 @@ func (h *host) RoundTrip(hc *fasthttp.HostClient, req *fasthttp.Request, resp *f
 		}
 		policy = budgetOnly
 	}
-	f := &flight{caller: who, engine: h.engine, snapshot: snapshot}
+	f := &flight{engine: h.engine, snapshot: snapshot, ctx: who.ctx, follows: who.follows}
 	if err := f.begin(policy, req); err != nil {
 		return false, err
 	}
@@ -170,10 +170,18 @@ func path(req *fasthttp.Request) string {
 // plain is a call that nothing limits but fasthttp's own means: what its
 // transport does, on connections of ours.
 func (h *host) plain(hc *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Response) (retry bool, err error) {
-	x := &exchange{host: h, hc: hc}
+	x := plainExchange(h, hc)
 	if d := req.GetTimeOut(); d > 0 {
 		x.deadline = now().Add(d)
 	}
+	retry, err = x.plain(req, resp)
+	if x.conn == nil {
+		x.recycle() // else it belongs to a stream
+	}
+	return retry, err
+}
+
+func (x *exchange) plain(req *fasthttp.Request, resp *fasthttp.Response) (retry bool, err error) {
 	if err := x.connect(context.Background(), req.GetTimeOut(), req, resp, unwatched{}); err != nil {
 		return false, err
 	}

@@ -45,6 +45,7 @@ func read(c doer, req *fasthttp.Request, resp *fasthttp.Response) reading {
 		r.Header, r.Trailers = resp.Header.String(), string(resp.Header.TrailerHeader())
 		r.Body = string(resp.Body())
 	}
+	r.Header = withoutLine(r.Header, "Date: ") // fasthttp makes one up, by the second
 	r.Err = err != nil
 	r.Conns = c.ConnsCount()
 	return r

@@ -114,8 +114,8 @@ type requestBody struct {
 	used    bool // an attempt took the stream without closing it
 }
 
-func newRequestBody(req *fasthttp.Request, p *engine.Policy) *requestBody {
-	b := &requestBody{req: req, stream: req.IsBodyStream()}
+func newRequestBody(req *fasthttp.Request, p *engine.Policy) requestBody {
+	b := requestBody{req: req, stream: req.IsBodyStream()}
 	if b.stream {
 		b.size = sizeOf(req)
 	}

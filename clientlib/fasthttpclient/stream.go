@@ -4,6 +4,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/valyala/fasthttp"
 )
 
@@ -52,7 +53,9 @@ func (s *stream) Read(p []byte) (int, error) {
 
 // cut reports whether a limit passed: what looks like the end of the body then is
 // none, a server that sees its client leave may end it in good order.
-func (s *stream) cut() bool { return s.attempt != nil && s.exchange.done.Load() }
+func (s *stream) cut() bool {
+	return s.attempt != nil && (s.exchange.done.Load() || s.attempt.Fired() != engine.LimitNone)
+}
 
 // end ends the body for an error, io.EOF included. It is called with the lock.
 func (s *stream) end(err error) {
@@ -111,7 +114,7 @@ func (s *stream) CloseWithError(error) error {
 	return nil
 }
 
-// abandon is called when the scope of the attempt ended. A Read under way finds
+// abandon is called when the attempt was interrupted. A Read under way finds
 // out by itself; a body that nobody reads gives its connection up here.
 func (s *stream) abandon() {
 	if !s.mu.TryLock() {
