@@ -3,6 +3,7 @@ package engine
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
@@ -107,14 +108,14 @@ func compile(r *document.Rules) Policy {
 	if t := r.Timeouts; t != nil {
 		p.Total, p.Attempt = std(t.Total), std(t.Attempt)
 		p.Connect, p.ResponseHeader = std(t.Connect), std(t.ResponseHeader)
-		p.BodyIdle, p.Scope = std(t.BodyIdle), t.Scope
+		p.BodyIdle, p.Scope = std(t.BodyIdle), constant(t.Scope, document.ScopeBody, document.ScopeHeaders)
 	}
 	p.needsTracing = p.Connect > 0 || p.ResponseHeader > 0
 	compileRetry(&p, r.Retry)
 	if d := r.Deadline; d != nil {
 		if d.Header != "" {
-			p.DeadlineHeader = http.CanonicalHeaderKey(d.Header)
-			if h := deadline.Named(d.Header); h != deadline.Milliseconds(d.Header) {
+			p.DeadlineHeader = strings.Clone(http.CanonicalHeaderKey(d.Header))
+			if h := deadline.Named(p.DeadlineHeader); h != deadline.Milliseconds(p.DeadlineHeader) {
 				p.notation = h
 			}
 		}
@@ -152,9 +153,13 @@ func compileRetry(p *Policy, r *document.Retry) {
 			p.retryGRPC |= 1 << code
 		}
 	}
-	p.methods = orDefault(r.Methods, defaultMethods)
-	for _, h := range orDefault(r.IdempotencyHeaders, defaultHeaders) {
-		p.idemHeaders = append(p.idemHeaders, http.CanonicalHeaderKey(h))
+	p.methods = orDefault(ownList(r.Methods), defaultMethods)
+	p.idemHeaders = defaultHeaders
+	if r.IdempotencyHeaders != nil {
+		p.idemHeaders = nil
+		for _, h := range r.IdempotencyHeaders {
+			p.idemHeaders = append(p.idemHeaders, strings.Clone(http.CanonicalHeaderKey(h)))
+		}
 	}
 	if r.MaxReplayBytes != nil {
 		p.ReplayBytes = *r.MaxReplayBytes
@@ -188,7 +193,7 @@ func compileBackoff(b *document.Backoff) Backoff {
 	out.Max = valueDuration(b.Max, out.Max)
 	out.Factor = value(b.Factor, out.Factor)
 	if b.Jitter != "" {
-		out.Jitter = b.Jitter
+		out.Jitter = constant(b.Jitter, document.JitterFull, document.JitterEqual, document.JitterNone)
 	}
 	return out
 }

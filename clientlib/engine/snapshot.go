@@ -35,6 +35,9 @@ type upstream struct {
 	routes []route
 	state  *State
 	called atomic.Bool // where there are routes
+	// source is the entry of the newest document that the upstream stands for.
+	// It belongs to whoever builds.
+	source *document.Upstream
 }
 
 type route struct {
@@ -145,14 +148,13 @@ func build(doc *document.Document, before *Snapshot, observers []Observer) *Snap
 		return s
 	}
 	for i := range doc.Upstreams {
-		u := compileUpstream(&doc.Upstreams[i])
-		predecessor := before.like(u)
-		u.state = &State{}
-		if predecessor != nil {
-			u.state = predecessor.state
+		d := &doc.Upstreams[i]
+		u := before.unchanged(d)
+		if u == nil {
+			u = before.succeeded(compileUpstream(d))
+			u.attach(observers)
 		}
-		u.inherit(predecessor)
-		u.attach(observers)
+		u.source = d
 		s.upstreams = append(s.upstreams, u)
 		for _, p := range u.hosts {
 			index := s.exact
@@ -170,24 +172,36 @@ func build(doc *document.Document, before *Snapshot, observers []Observer) *Snap
 	return s
 }
 
+// succeeded gives a new upstream what its predecessor has to hand on.
+func (s *Snapshot) succeeded(u *upstream) *upstream {
+	predecessor := s.like(u)
+	u.state = &State{}
+	if predecessor != nil {
+		u.state = predecessor.state
+	}
+	u.inherit(predecessor)
+	return u
+}
+
 func compileUpstream(d *document.Upstream) *upstream {
-	u := &upstream{name: d.Name}
+	u := &upstream{name: strings.Clone(d.Name)}
 	for _, h := range d.Hosts {
 		// A document that validated has patterns that parse.
 		if p, err := document.ParseHostPattern(h); err == nil {
+			p.Name = strings.Clone(p.Name)
 			u.hosts = append(u.hosts, p)
 		}
 	}
 	compileInto := func(rules *document.Rules, routeName string) *Policy {
 		p := compile(rules)
-		p.Upstream, p.Route = d.Name, routeName
+		p.Upstream, p.Route = u.name, strings.Clone(routeName)
 		p.Shadow = d.Mode == document.ModeShadow
 		return &p
 	}
 	u.base = compileInto(&d.Rules, "")
 	for i := range d.Routes {
 		r := &d.Routes[i]
-		u.routes = append(u.routes, route{match: r.Match, policy: compileInto(&r.Rules, r.Name)})
+		u.routes = append(u.routes, route{match: ownMatch(r.Match), policy: compileInto(&r.Rules, r.Name)})
 	}
 	slices.SortStableFunc(u.routes, func(a, b route) int { return a.match.Compare(&b.match) })
 	return u
@@ -217,14 +231,22 @@ func (s *Snapshot) like(u *upstream) *upstream {
 		return nil
 	}
 	for _, p := range u.hosts {
-		index := s.exact
-		if p.Wildcard {
-			index = s.wildcard
+		if found := s.at(p, u.name); found != nil {
+			return found
 		}
-		for _, t := range index[p.Name] {
-			if t.port == p.Port && t.upstream.name == u.name {
-				return t.upstream
-			}
+	}
+	return nil
+}
+
+// at finds the upstream of a name that has a host pattern; nil for none.
+func (s *Snapshot) at(p document.HostPattern, name string) *upstream {
+	index := s.exact
+	if p.Wildcard {
+		index = s.wildcard
+	}
+	for _, t := range index[p.Name] {
+		if t.port == p.Port && t.upstream.name == name {
+			return t.upstream
 		}
 	}
 	return nil
