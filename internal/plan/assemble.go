@@ -14,9 +14,22 @@ import (
 // maxHosts is how many hosts one upstream of a document can have.
 const maxHosts = 1024
 
-// errTooMany is why a document cannot hold its policies though its bytes would
-// fit.
-var errTooMany = errors.New("an upstream would have more than 256 routes")
+// maxPatterns is how many host patterns a document can have. Policies list fewer;
+// hosts for any port under wildcards for many ports multiply.
+const maxPatterns = 1 << 15
+
+// Why a document cannot hold its policies. Each ends the merge at once: what a
+// namespace asks for is bounded by what fits, not by what its policies multiply
+// to.
+var (
+	errTooManyRoutes = errors.New("an upstream would have more than 256 routes")
+	errTooManyHosts  = fmt.Errorf("there would be more than %d combinations of hosts and ports", maxPatterns)
+)
+
+// errTooLarge is for content that is beyond all doubt more than fits.
+func errTooLarge(limit int) error {
+	return fmt.Errorf("the document would have more than %d bytes", limit)
+}
 
 // assembly is the content of one document before it is rendered.
 type assembly struct {
@@ -30,53 +43,34 @@ type assembly struct {
 	// upstreams of the document, and of each the print without its hosts.
 	upstreams []document.Upstream
 	prints    []string
-	// err is errTooMany or nil.
+	// err says why the content is incomplete, and nil that it is not.
 	err error
+	// size is about how many bytes the content takes.
+	size int
 }
 
 // assemble merges the policies for one client; those in without are left out.
+// Where there is far too much, it stops with an err, and only which policies take
+// part is known.
 func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 	named := p.levels.named[client]
 	a := &assembly{client: client, at: map[document.HostPattern]*resolved{}}
-	seen, used := map[*policy]bool{}, map[*resolved]bool{}
-	groups := map[string]int{}
-	hosts := [][]string{}
-	heads := []*resolved{}
-	patterns := closePatterns(p.levels.wide, named, without)
+	seen := map[*policy]bool{}
+	patterns, ok := closePatterns(p.levels.wide, named, without)
+	if !ok {
+		a.err = errTooManyHosts
+	}
+	g := newGroups(a)
 	for _, h := range patterns {
-		part := p.resolveAt(h.pattern, named, without)
-		if part == nil || h.derived && part.print == a.at[h.parent()].print {
-			continue
-		}
-		a.at[h.pattern] = part
-		if part.tooMany {
-			// Which policies take part is known all the same.
-			a.err = errTooMany
-		}
-		i, known := groups[part.print]
-		if !known {
-			i = len(hosts)
-			groups[part.print] = i
-			hosts = append(hosts, nil)
-			heads = append(heads, part)
-		}
-		hosts[i] = append(hosts[i], h.pattern.String())
-		if !used[part] {
-			used[part] = true
-			a.parts = append(a.parts, part)
-		}
-		for _, e := range part.stack {
+		stack := p.stackAt(h.pattern, named, without)
+		for _, e := range stack {
 			seen[e.policy] = true
 		}
-	}
-	for i, part := range heads {
-		for chunk := range slices.Chunk(hosts[i], maxHosts) {
-			u := part.upstream
-			u.Hosts = chunk
-			a.upstreams = append(a.upstreams, u)
-			a.prints = append(a.prints, part.print)
+		if len(stack) > 0 && a.err == nil {
+			p.add(g, h, stack)
 		}
 	}
+	g.write()
 	for _, policy := range p.policies {
 		if seen[policy] {
 			a.policies = append(a.policies, policy)
@@ -85,17 +79,80 @@ func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 	return a
 }
 
-// resolveAt folds the entries that cover a pattern, once for each stack.
-func (p *planner) resolveAt(h document.HostPattern, named claims, without map[*policy]bool) *resolved {
+// add enters what a stack of entries says for a pattern.
+func (p *planner) add(g *groups, h hostPattern, stack []*entry) {
+	part := p.fold(stack)
+	if h.derived && part.print == g.assembly.at[h.parent()].print {
+		return
+	}
+	g.add(h.pattern, part)
+	switch a, limit := g.assembly, p.in.Options.MaxDocumentBytes; {
+	case part.tooMany:
+		a.err = errTooManyRoutes
+	// The size is no more than an estimate, so it has to be far beyond.
+	case a.size > 2*limit:
+		a.err = errTooLarge(limit)
+	}
+}
+
+// groups collects the hosts of parts that mean the same: they are one upstream.
+type groups struct {
+	assembly *assembly
+	used     map[*resolved]bool
+	index    map[string]int
+	heads    []*resolved
+	hosts    [][]string
+}
+
+func newGroups(a *assembly) *groups {
+	return &groups{assembly: a, used: map[*resolved]bool{}, index: map[string]int{}}
+}
+
+func (g *groups) add(pattern document.HostPattern, part *resolved) {
+	a := g.assembly
+	a.at[pattern] = part
+	if !g.used[part] {
+		g.used[part] = true
+		a.parts = append(a.parts, part)
+	}
+	i, known := g.index[part.print]
+	if !known {
+		i = len(g.heads)
+		g.index[part.print] = i
+		g.heads, g.hosts = append(g.heads, part), append(g.hosts, nil)
+		a.size += len(part.print)
+	}
+	host := pattern.String()
+	g.hosts[i] = append(g.hosts[i], host)
+	a.size += len(host)
+}
+
+// write makes the upstreams.
+func (g *groups) write() {
+	for i, part := range g.heads {
+		for chunk := range slices.Chunk(g.hosts[i], maxHosts) {
+			u := part.upstream
+			u.Hosts = chunk
+			g.assembly.upstreams = append(g.assembly.upstreams, u)
+			g.assembly.prints = append(g.assembly.prints, part.print)
+		}
+	}
+}
+
+// stackAt lists the entries that cover a pattern, in the order of the fold. It is
+// valid until the next call.
+func (p *planner) stackAt(h document.HostPattern, named claims, without map[*policy]bool) []*entry {
 	wide := p.levels.wide.covering(p.stack[:0], h, without)
 	slices.Reverse(wide)
 	split := len(wide)
 	stack := named.covering(wide, h, without)
 	slices.Reverse(stack[split:])
 	p.stack = stack
-	if len(stack) == 0 {
-		return nil
-	}
+	return stack
+}
+
+// fold resolves a stack of entries, each stack once.
+func (p *planner) fold(stack []*entry) *resolved {
 	p.key = p.key[:0]
 	for _, e := range stack {
 		p.key = binary.BigEndian.AppendUint32(p.key, e.id)
@@ -125,8 +182,9 @@ func (h hostPattern) parent() document.HostPattern {
 
 // closePatterns lists the patterns of both levels, closed under intersection,
 // the least specific first. The only intersections that are not in the list
-// already are a pattern for any port with the port of a wildcard above it.
-func closePatterns(wide, named claims, without map[*policy]bool) []hostPattern {
+// already are a pattern for any port with the port of a wildcard above it. False
+// means that there are too many; then it is only the listed ones, in no order.
+func closePatterns(wide, named claims, without map[*policy]bool) ([]hostPattern, bool) {
 	listed := make(map[document.HostPattern]bool, len(wide)+len(named))
 	all := make([]hostPattern, 0, len(wide)+len(named))
 	ports := map[string][]uint16{}
@@ -142,8 +200,12 @@ func closePatterns(wide, named claims, without map[*policy]bool) []hostPattern {
 			}
 		}
 	}
+	listedOnly := all[:len(all):len(all)]
+	if len(listedOnly) > maxPatterns {
+		return listedOnly, false
+	}
 	if len(ports) > 0 {
-		for _, h := range all[:len(all):len(all)] {
+		for _, h := range listedOnly {
 			if h.pattern.Port != 0 {
 				continue
 			}
@@ -155,12 +217,15 @@ func closePatterns(wide, named claims, without map[*policy]bool) []hostPattern {
 						listed[cut] = true
 						all = append(all, hostPattern{pattern: cut, derived: true})
 					}
+					if len(all) > maxPatterns {
+						return listedOnly, false
+					}
 				}
 			}
 		}
 	}
 	slices.SortFunc(all, func(a, b hostPattern) int { return b.pattern.Compare(a.pattern) })
-	return all
+	return all, true
 }
 
 // document puts the assembly into the form that is rendered.

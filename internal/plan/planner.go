@@ -31,7 +31,7 @@ type planner struct {
 	tombstoneWait time.Duration
 	// made is what the next plan may recall.
 	made map[string]remembered
-	// stack and key are buffers of resolveAt.
+	// stack and key are buffers of stackAt and fold.
 	stack []*entry
 	key   []byte
 }
