@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,7 +62,7 @@ func (l *ledger) reported(ctx context.Context, pods client.Reader, report *store
 		e = &entry{}
 		p.entries[report.Name] = e
 	}
-	e.owner, e.since, e.statements, e.said = owningPod(report), report.CreationTimestamp.Time, report.statements, report.state
+	e.owner, e.since, e.statements, e.said = plan.OwningPod(report), report.CreationTimestamp.Time, report.statements, report.state
 	p.count(report.Name, e, e.lives(ctx, pods, client.ObjectKeyFromObject(report)))
 }
 
@@ -151,19 +150,4 @@ func (l *ledger) read(namespace string, now time.Time, options plan.Options) ([]
 		states[state] = n
 	}
 	return p.census.Voices(now, options), states
-}
-
-// owningPod returns the UID of the pod that a report names as its owner; empty
-// unless there is exactly one owner and it is the pod of the report's name, and
-// when the report is being deleted.
-func owningPod(report metav1.Object) types.UID {
-	owners := report.GetOwnerReferences()
-	if len(owners) != 1 || report.GetDeletionTimestamp() != nil {
-		return ""
-	}
-	owner := owners[0]
-	if owner.APIVersion != "v1" || owner.Kind != "Pod" || owner.Name != report.GetName() {
-		return ""
-	}
-	return owner.UID
 }

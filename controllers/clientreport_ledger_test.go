@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -193,6 +194,25 @@ func TestTheJoinIsRightInAnyOrder(t *testing.T) {
 		if got := l.states(t); !maps.Equal(got, want) {
 			t.Errorf("seed %d: %v, want %v", seed, got, want)
 		}
+	}
+}
+
+// TestAnEndlessReportIsHeardInPart: the library keeps to 4 KiB for a container,
+// the schema lets more through.
+func TestAnEndlessReportIsHeardInPart(t *testing.T) {
+	policy := `{"namespace":"n","name":"p","generation":1,"state":"Applied","message":"` + strings.Repeat("x", 250) + `"}`
+	long := strings.Repeat(policy+",", 40) + policy
+	var report storedReport
+	err := decode([]byte(`{"metadata":{"name":"a"},"clients":[{"name":"first"},{"name":"second","policies":[`+long+`]},{"name":"third","policies":[`+long+`]},{"name":"last"}]}`), &report)
+	if err != nil {
+		t.Fatal(err)
+	}
+	size := 0
+	for _, statement := range report.statements {
+		size += statement.Size()
+	}
+	if len(report.statements) == 0 || size > maxReport {
+		t.Errorf("%d bytes in %d statements are kept", size, len(report.statements))
 	}
 }
 

@@ -8,6 +8,11 @@ import (
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
 
+// maxReport bounds what is heard of one report, in bytes: that of four containers
+// at their bound. The schema alone would let a namespace with many pods fill the
+// operator's memory.
+const maxReport = 4 * 4096
+
 // storedReport is a ClientReport as the API server has it, with its clients as
 // statements, which pods that say the same share. Like storedPolicy it always
 // decodes: what workloads write must not be able to stop the operator. A report
@@ -32,8 +37,12 @@ func (r *storedReport) UnmarshalJSON(data []byte) error {
 		report = v1alpha1.ClientReport{TypeMeta: meta.TypeMeta, ObjectMeta: meta.ObjectMeta}
 	}
 	*r = storedReport{TypeMeta: report.TypeMeta, ObjectMeta: report.ObjectMeta, state: reportState(report.Clients)}
+	room := maxReport
 	for i := range report.Clients {
-		r.statements = append(r.statements, plan.NewStatement(&report.Clients[i]))
+		statement := plan.NewStatement(&report.Clients[i])
+		if room -= statement.Size(); room >= 0 {
+			r.statements = append(r.statements, statement)
+		}
 	}
 	return nil
 }

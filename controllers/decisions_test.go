@@ -223,26 +223,6 @@ func TestOnlyAStatusChangeWaits(t *testing.T) {
 	}
 }
 
-func TestReportBelongsToThePodOfItsName(t *testing.T) {
-	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}
-	for _, c := range []struct {
-		name   string
-		owners []metav1.OwnerReference
-		want   types.UID
-	}{
-		{"its pod", []metav1.OwnerReference{owner}, "u"},
-		{"nobody", nil, ""},
-		{"two", []metav1.OwnerReference{owner, owner}, ""},
-		{"another pod", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Pod", Name: "q", UID: "u"}}, ""},
-		{"another kind", []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "p", UID: "u"}}, ""},
-	} {
-		report := &v1alpha1.ClientReport{ObjectMeta: metav1.ObjectMeta{Name: "p", OwnerReferences: c.owners}}
-		if got := owningPod(report); got != c.want {
-			t.Errorf("%s: %q", c.name, got)
-		}
-	}
-}
-
 func TestRepairIsToldFromUpdate(t *testing.T) {
 	f := &facts{namespace: "n", documents: map[string]storedDocument{"c": {digest: "other"}}}
 	document := plan.RenderedDocument{ConfigMap: "c", Digest: "x"}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -107,8 +108,8 @@ func (c *cluster) input(ctx context.Context, clusterDomain string, now time.Time
 	return in, c.reports(ctx, &in)
 }
 
-func (c *cluster) list(ctx context.Context, resource schema.GroupVersionResource) ([]unstructured.Unstructured, error) {
-	list, err := c.client.Resource(resource).Namespace(c.namespace).List(ctx, metav1.ListOptions{})
+func (c *cluster) list(ctx context.Context, resource schema.GroupVersionResource, fields ...string) ([]unstructured.Unstructured, error) {
+	list, err := c.client.Resource(resource).Namespace(c.namespace).List(ctx, metav1.ListOptions{FieldSelector: strings.Join(fields, ",")})
 	if err != nil {
 		return nil, fmt.Errorf("list the %s of namespace %s: %w", resource.Resource, c.namespace, err)
 	}
@@ -175,9 +176,9 @@ func (c *cluster) documents(ctx context.Context, in *plan.Input) error {
 }
 
 // reports lists those of live pods: the pod that a report is named after has the
-// UID that the report is owned by and is not being deleted.
+// UID that the report is owned by, runs, and is not being deleted.
 func (c *cluster) reports(ctx context.Context, in *plan.Input) error {
-	pods, err := c.list(ctx, podResource)
+	pods, err := c.list(ctx, podResource, "status.phase!=Succeeded", "status.phase!=Failed")
 	if err != nil {
 		return err
 	}
@@ -192,9 +193,7 @@ func (c *cluster) reports(ctx context.Context, in *plan.Input) error {
 		return err
 	}
 	for i := range reports {
-		owners := reports[i].GetOwnerReferences()
-		uid, lives := alive[reports[i].GetName()]
-		if !lives || len(owners) != 1 || owners[0].Kind != "Pod" || owners[0].UID != uid {
+		if owner := plan.OwningPod(&reports[i]); owner == "" || owner != alive[reports[i].GetName()] {
 			continue
 		}
 		var report v1alpha1.ClientReport

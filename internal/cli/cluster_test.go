@@ -195,6 +195,10 @@ func TestCommandsOnACluster(t *testing.T) {
 		Clients:    []v1alpha1.ReportedClient{{Name: "checkout", Delivery: "Mount", State: "Ready", Revision: revision("timeouts-checkout")}},
 	}))
 
+	pod(t, c, "shop", "done-1", v1alpha1.ReportedClient{Name: "checkout", Delivery: "Mount", State: "Ready"})
+	done := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "done-1"}}
+	must(t, c.Status().Patch(t.Context(), done, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Succeeded"}}`))))
+
 	t.Run("status lists the policies", func(t *testing.T) {
 		out, errs, status := kubectl("status")
 		for _, want := range []string{"base", "2/3", "checkout", "1/2", "False (ServiceNotFound)", "False (MissingCapability)"} {
@@ -217,7 +221,7 @@ func TestCommandsOnACluster(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}
-		if status != 1 || strings.Contains(out, "gone-1") || strings.Contains(out, "web-1") || strings.Contains(out, "Note:") {
+		if status != 1 || strings.Contains(out, "gone-1") || strings.Contains(out, "done-1") || strings.Contains(out, "web-1") || strings.Contains(out, "Note:") {
 			t.Errorf("status %d\n%s", status, out)
 		}
 	})

@@ -21,6 +21,9 @@ func NewStatement(client *v1alpha1.ReportedClient) Statement {
 	return Statement{unique.Make(string(text))}
 }
 
+// Size of the statement in bytes.
+func (s Statement) Size() int { return len(s.text.Value()) }
+
 // client reads the statement back.
 func (s Statement) client() *v1alpha1.ReportedClient {
 	client := &v1alpha1.ReportedClient{}
