@@ -257,6 +257,8 @@ func (s fixed) Run(ctx context.Context, sink func(source.Update)) error {
 }
 
 // A source that stalls in silence says nothing; what it said last grows old.
+//
+// Case R27.
 func TestASourceThatIsNotSureShowsByTheAgeOfItsCheck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := prometheus.NewPedanticRegistry()

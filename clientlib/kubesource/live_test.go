@@ -159,6 +159,7 @@ func write(t *testing.T, dir, client string) {
 	must(t, os.Rename(filepath.Join(dir, "policy.json~"), filepath.Join(dir, "policy.json")))
 }
 
+// Case R29.
 func TestRightsThatAreMissingAreStoodInForByTheMount(t *testing.T) {
 	t.Parallel()
 	c := theCluster(t)
@@ -202,6 +203,8 @@ func TestRightsThatAreMissingAreStoodInForByTheMount(t *testing.T) {
 }
 
 // A token that is bound to a Secret is good as long as that is there.
+//
+// Case R28.
 func TestARotatedTokenIsUsed(t *testing.T) {
 	t.Parallel()
 	c := theCluster(t)
@@ -254,6 +257,8 @@ func waitUntilRefused(t *testing.T, config *rest.Config, token string) {
 }
 
 // The connections of the watches take bytes and give none, while new ones work.
+//
+// Case R27.
 func TestABlackholedWatchIsFound(t *testing.T) {
 	t.Parallel()
 	c := theCluster(t)

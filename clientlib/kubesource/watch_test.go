@@ -180,6 +180,8 @@ func TestARestartOfTheServerIsNoNews(t *testing.T) {
 }
 
 // Rights are missing from the start, are given, withdrawn and given back.
+//
+// Case R29.
 func TestARefusalIsToldOnceAndAskedAboutSlowly(t *testing.T) {
 	refuse := func(f *fakeAPI) { f.refuse = func(bool) *metav1.Status { return forbidden() } }
 	withFake(t, func(f *fakeAPI) { with(t, "a")(f); refuse(f) }, func(t *testing.T, f *fakeAPI, h *heard) {
@@ -214,6 +216,8 @@ func TestARefusalIsToldOnceAndAskedAboutSlowly(t *testing.T) {
 
 // Where only the watch is refused, or cut by something in between, lists deliver
 // changes.
+//
+// Case R29.
 func TestWithoutAWatchItPolls(t *testing.T) {
 	cut := func(f *fakeAPI) func() {
 		return func() {
@@ -247,6 +251,8 @@ func TestWithoutAWatchItPolls(t *testing.T) {
 }
 
 // The stream is open and delivers nothing: no event, no bookmark, no end.
+//
+// Case R27.
 func TestASilentStallIsFoundByThePlainRead(t *testing.T) {
 	withFake(t, func(f *fakeAPI) { with(t, "a")(f); f.deaf = true }, func(t *testing.T, f *fakeAPI, h *heard) {
 		advance(time.Second)

@@ -298,6 +298,7 @@ func TestConfigMapOfSomebodyElseIsNeverOverwritten(t *testing.T) {
 	shared.expectProgrammed(t, policy)
 }
 
+// Case R17.
 func TestOneDocumentThatCannotBeWrittenStopsNoOther(t *testing.T) {
 	p := shared.startReady(t)
 	namespace := shared.newNamespace(t)
