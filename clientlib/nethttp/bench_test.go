@@ -14,7 +14,7 @@ import (
 )
 
 // What the engine costs beside a bare http.Client. Allocations are a bar, held by
-// the test below; times are reported only:
+// TestAllocations; times are reported only:
 //
 //	go test -run '^$' -bench . -benchmem ./nethttp
 
@@ -79,32 +79,6 @@ func newRequest(t testing.TB, url string) *http.Request {
 		t.Fatal(err)
 	}
 	return req
-}
-
-func TestAllocations(t *testing.T) {
-	buffer := make([]byte, 64)
-	measure := func(c *http.Client, url string) float64 {
-		req := newRequest(t, url)
-		return testing.AllocsPerRun(200, func() { call(t, c, req, buffer) })
-	}
-	bare := measure(&http.Client{Transport: stub{}}, "http://orders/")
-	for _, row := range []struct {
-		name, rules, url string
-		more             float64
-	}{
-		{"a host that no policy names", fullRules, "http://elsewhere/", 0},
-		{"a policy without rules", ``, "http://orders/", 3},
-		{"total", `"timeouts":{"total":"10s"}`, "http://orders/", 5},
-		{"all mechanisms and an observer", fullRules, "http://orders/", 7},
-		{"and a deadline header", fullRules + `,"deadline":{"header":"X-Deadline-Ms"}`, "http://orders/", 10},
-		{"shadow", `"mode":"Shadow",` + fullRules, "http://orders/", 4},
-	} {
-		got := measure(under(t, rules(t, row.rules), stub{}), row.url)
-		t.Logf("%s: %.0f more than the %.0f of a bare client", row.name, got-bare, bare)
-		if got-bare > row.more {
-			t.Errorf("%s: %.0f allocations more than a bare client, want %.0f at most", row.name, got-bare, row.more)
-		}
-	}
 }
 
 func benchmark(b *testing.B, c *http.Client, req *http.Request) {
