@@ -296,3 +296,31 @@ func TestSwitchingReportsOffClearsTheNumbers(t *testing.T) {
 		return nil
 	})
 }
+
+// TestKubectlWaitIsADeployGate: what a pipeline does after kubectl apply. The
+// Ready of the generation before lets nobody through.
+func TestKubectlWaitIsADeployGate(t *testing.T) {
+	shared.startReady(t, quick)
+	namespace := shared.newNamespace(t)
+	policy := newPolicy(namespace, "checkout")
+	shared.create(t, policy)
+	shared.expectProgrammed(t, policy)
+	pod := shared.newPod(t, namespace, "checkout-1")
+	shared.reportAs(t, pod, checkoutClient(shared.revision(t, namespace, "timeouts-checkout"), allCapable()))
+	gate := func(timeout string) error {
+		_, err := shared.kubectl("wait", "--for=condition=Ready", "tmo/checkout", "-n", namespace, "--timeout="+timeout)
+		return err
+	}
+	if err := gate(patience.String()); err != nil {
+		t.Fatal(err)
+	}
+	edit(t, shared, policy, func(p *v1alpha1.TimeoutPolicy) { p.Spec.Upstreams[0].Timeouts.Total = duration("2s") })
+	if err := gate("1s"); err == nil {
+		t.Fatal("the gate is open, and no pod has the edit")
+	}
+	shared.expectCondition(t, policy, v1alpha1.ConditionReady, metav1.ConditionUnknown, v1alpha1.ReasonPropagating)
+	shared.reportAs(t, pod, checkoutClient(shared.revision(t, namespace, "timeouts-checkout"), allCapable()))
+	if err := gate(patience.String()); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -109,10 +110,10 @@ type fault struct {
 func (l *line) faults() []fault {
 	return []fault{
 		{"refused", answers(http.StatusForbidden, nil)},
-		{"throttled", answers(http.StatusTooManyRequests, http.Header{"Retry-After": {"1"}})},
 		{"failing", answers(http.StatusInternalServerError, nil)},
 		{"away", away},
 		{"hanging", l.hangs},
+		{"throttled", answers(http.StatusTooManyRequests, http.Header{"Retry-After": {"1"}})},
 	}
 }
 
@@ -217,6 +218,10 @@ func BenchmarkCallsBesideTheReporter(b *testing.B) {
 	for _, mode := range append([]fault{{"written", answers(http.StatusOK, nil)}}, l.faults()...) {
 		b.Run(mode.name, func(b *testing.B) {
 			l.set(mode.fault)
+			for i := 0; l.tried() == 0; i++ {
+				r.Update("payments", checkout(fmt.Sprint("sha256:first-", i)))
+				runtime.Gosched()
+			}
 			durations := make([]time.Duration, 0, b.N)
 			failed := 0
 			for i := 0; b.Loop(); i++ {

@@ -3,14 +3,17 @@
 package reporter
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -197,4 +200,42 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
+}
+
+// mayOnly asks whether the service account of a workload has one right to
+// reports and not another.
+func (w *workload) mayOnly(t *testing.T, has, lacks string) error {
+	t.Helper()
+	for verb, want := range map[string]bool{has: true, lacks: false} {
+		review := &authorizationv1.LocalSubjectAccessReview{ObjectMeta: metav1.ObjectMeta{Namespace: w.pod.Namespace}}
+		review.Spec.User = "system:serviceaccount:" + w.pod.Namespace + ":default"
+		review.Spec.Groups = []string{"system:serviceaccounts"}
+		review.Spec.ResourceAttributes = &authorizationv1.ResourceAttributes{
+			Namespace: w.pod.Namespace, Verb: verb, Group: v1alpha1.Group, Resource: "clientreports", Name: w.pod.Name}
+		if err := admin.Create(t.Context(), review); err != nil {
+			return err
+		}
+		if review.Status.Allowed != want {
+			return fmt.Errorf("%s is allowed: %v", verb, review.Status.Allowed)
+		}
+	}
+	return nil
+}
+
+// lockedBuffer is a buffer that several goroutines may use.
+type lockedBuffer struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.buf.String()
 }

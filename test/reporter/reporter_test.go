@@ -1,7 +1,9 @@
 package reporter
 
 import (
+	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -210,4 +212,46 @@ func TestContainersOfAPodShareItsReport(t *testing.T) {
 	// One client in both: both are heard, and the last one wins where they differ.
 	second.Update("search", checkout("sha256:ee"))
 	w.expectReport(t, names("payments sha256:bb", "search sha256:ee"))
+}
+
+// Half of the rights that a report takes is a failure like another: one warning,
+// and the report once the other half is there.
+//
+// Case O21.
+func TestHalfOfTheRightsIsWaitedOut(t *testing.T) {
+	binding := &rbacv1.ClusterRoleBinding{}
+	must(t, admin.Get(t.Context(), client.ObjectKey{Name: "timeout-operator-reporter"}, binding))
+	must(t, admin.Delete(t.Context(), binding))
+	defer func() {
+		binding.ResourceVersion, binding.UID = "", ""
+		must(t, admin.Create(context.Background(), binding))
+	}()
+	for _, test := range []struct{ has, lacks string }{{"create", "patch"}, {"patch", "create"}} {
+		t.Run("only "+test.has, func(t *testing.T) {
+			namespace := newNamespace(t)
+			role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "half"}}
+			role.Rules = []rbacv1.PolicyRule{{APIGroups: []string{v1alpha1.Group}, Resources: []string{"clientreports"}, Verbs: []string{test.has}}}
+			must(t, admin.Create(t.Context(), role))
+			must(t, admin.Create(t.Context(), &rbacv1.RoleBinding{
+				ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "half"},
+				RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "half"},
+				Subjects:   []rbacv1.Subject{{Kind: "ServiceAccount", Namespace: namespace, Name: "default"}},
+			}))
+			w := newWorkload(t, namespace, "half")
+			eventually(t, func() error { // the authorizer takes a moment to notice
+				return w.mayOnly(t, test.has, test.lacks)
+			})
+			var log lockedBuffer
+			w.options.Logger = slog.New(slog.NewTextHandler(&log, nil))
+			r := w.start(t)
+			r.Update("checkout", checkout("sha256:aa"))
+			expectFailure(t, r, "403 Forbidden", "cannot "+test.lacks+" resource")
+			role.Rules[0].Verbs = []string{"create", "patch"}
+			must(t, admin.Update(t.Context(), role))
+			w.expectReport(t, hasRevision("sha256:aa"))
+			if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+				t.Errorf("%d warnings, want one:\n%s", n, log.String())
+			}
+		})
+	}
 }
