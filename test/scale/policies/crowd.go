@@ -100,8 +100,7 @@ func (r *runner) editWide(ctx context.Context, phase string, all []one) error {
 	for _, p := range all {
 		keys[p.document()] = true
 	}
-	before, err := r.settled(ctx)
-	if err != nil {
+	if _, err := r.settled(ctx); err != nil {
 		return err
 	}
 	sent, generation, err := r.edit(ctx, all[0], 7*time.Second)
@@ -123,7 +122,7 @@ func (r *runner) editWide(ctx context.Context, phase string, all []one) error {
 	}
 	r.result.add(phase, "edit for everybody to the first document", milliseconds(first.Sub(sent)), "ms")
 	r.result.add(phase, "edit for everybody to the last document", milliseconds(last.Sub(sent)), "ms")
-	documents, statuses, _, err := r.writes(ctx, before)
+	documents, statuses, _, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}

@@ -40,10 +40,6 @@ func (r *runner) choose(n int) []int {
 // editOneByOne edits a policy, waits for the document, and edits the next one.
 func (r *runner) editOneByOne(ctx context.Context) error {
 	const phase = "edit"
-	before, err := r.settled(ctx)
-	if err != nil {
-		return err
-	}
 	profiled := r.profileCPU(ctx, "edits", 5)
 	chosen := r.choose(r.edits)
 	var latencies []time.Duration
@@ -64,7 +60,7 @@ func (r *runner) editOneByOne(ctx context.Context) error {
 	}
 	r.result.add(phase, "edit to document, p50", quantile(latencies, 0.5), "ms")
 	r.result.atMost(phase, "edit to document, p99", quantile(latencies, 0.99), barEdit, "ms")
-	documents, statuses, others, err := r.writes(ctx, before)
+	documents, statuses, others, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
@@ -78,10 +74,6 @@ func (r *runner) editOneByOne(ctx context.Context) error {
 // editAtOnce edits very many policies as fast as the API server takes it.
 func (r *runner) editAtOnce(ctx context.Context) error {
 	const phase = "burst"
-	before, err := r.settled(ctx)
-	if err != nil {
-		return err
-	}
 	profiled := r.profileCPU(ctx, "burst", 5)
 	chosen := r.choose(r.burst)
 	var mu sync.Mutex
@@ -124,7 +116,7 @@ func (r *runner) editAtOnce(ctx context.Context) error {
 	r.result.add(phase, "all in documents after", took.Seconds(), "s")
 	r.result.add(phase, "stored to document, p50", quantile(latencies, 0.5), "ms")
 	r.result.add(phase, "stored to document, p99", quantile(latencies, 0.99), "ms")
-	documents, statuses, _, err := r.writes(ctx, before)
+	documents, statuses, _, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
@@ -148,10 +140,6 @@ func until(ctx context.Context, done func() bool) error {
 // deletes the next one.
 func (r *runner) deleteOneByOne(ctx context.Context) error {
 	const phase = "delete"
-	before, err := r.settled(ctx)
-	if err != nil {
-		return err
-	}
 	var latencies []time.Duration
 	chosen := r.choose(r.deletions)
 	for _, i := range chosen {
@@ -169,7 +157,7 @@ func (r *runner) deleteOneByOne(ctx context.Context) error {
 	}
 	r.result.add(phase, "deletion to document, p50", quantile(latencies, 0.5), "ms")
 	r.result.add(phase, "deletion to document, p99", quantile(latencies, 0.99), "ms")
-	documents, statuses, _, err := r.writes(ctx, before)
+	documents, statuses, _, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}

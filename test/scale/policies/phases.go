@@ -5,8 +5,6 @@ import (
 	"errors"
 	"strings"
 	"time"
-
-	"github.com/timeout-operator/timeout-operator/test/scale/internal/plane"
 )
 
 // The bars of the operator at ten thousand policies.
@@ -73,7 +71,7 @@ func (r *runner) coldStart(ctx context.Context) error {
 	}
 	r.result.atMost(phase, "to all Programmed", took.Seconds(), barColdStart, "s")
 	r.result.add(phase, "CPU time", usage.CPU.Seconds(), "s")
-	documents, statuses, others, err := r.writes(ctx, plane.Requests{})
+	documents, statuses, others, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
@@ -95,10 +93,6 @@ func (s shape) documents() int {
 // lookOn measures what the operator does when nothing happens.
 func (r *runner) lookOn(ctx context.Context) error {
 	const phase = "idle"
-	before, err := r.settled(ctx)
-	if err != nil {
-		return err
-	}
 	usage, err := r.operator.Usage()
 	if err != nil {
 		return err
@@ -112,7 +106,7 @@ func (r *runner) lookOn(ctx context.Context) error {
 		return err
 	}
 	percent := 100 * float64(later.CPU-usage.CPU) / float64(time.Since(began))
-	documents, statuses, others, err := r.writes(ctx, before)
+	documents, statuses, others, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
@@ -125,10 +119,6 @@ func (r *runner) lookOn(ctx context.Context) error {
 // every namespace, which is also what a resync takes.
 func (r *runner) restart(ctx context.Context) error {
 	const phase = "restart"
-	before, err := r.settled(ctx)
-	if err != nil {
-		return err
-	}
 	if err := r.profileHeap(ctx); err != nil {
 		return err
 	}
@@ -141,7 +131,7 @@ func (r *runner) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	documents, statuses, others, err := r.writes(ctx, before)
+	documents, statuses, others, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}

@@ -25,6 +25,8 @@ type runner struct {
 	// gone are the numbers of the policies that were deleted.
 	gone   map[int]bool
 	result *result
+	// counted are the operator's requests when it had settled last.
+	counted plane.Requests
 	// pprof is where the operator serves profiles; empty for nowhere.
 	pprof string
 }
@@ -122,9 +124,8 @@ func (r *runner) verify(ctx context.Context, want int) error {
 // settled waits until the operator has not written for a while, its debounce
 // included, and returns its requests.
 func (r *runner) settled(ctx context.Context) (plane.Requests, error) {
-	// The API server writes its audit log once a second.
-	const step = 100 * time.Millisecond
-	quiet := r.debounce + 1500*time.Millisecond
+	const step = 50 * time.Millisecond
+	quiet := r.debounce + 500*time.Millisecond
 	last, since := -1, time.Now()
 	for {
 		requests, err := r.plane.Requests()
@@ -135,6 +136,7 @@ func (r *runner) settled(ctx context.Context) (plane.Requests, error) {
 			last, since = n, time.Now()
 		}
 		if time.Since(since) >= quiet {
+			r.counted = requests
 			return requests, nil
 		}
 		if err := wait(ctx, step); err != nil {
@@ -143,9 +145,10 @@ func (r *runner) settled(ctx context.Context) (plane.Requests, error) {
 	}
 }
 
-// writes are what the operator wrote since an earlier count, once it has
-// settled.
-func (r *runner) writes(ctx context.Context, before plane.Requests) (documents, statuses, others int, err error) {
+// writes are what the operator wrote since it had settled last, once it has
+// settled again.
+func (r *runner) writes(ctx context.Context) (documents, statuses, others int, err error) {
+	before := r.counted
 	after, err := r.settled(ctx)
 	if err != nil {
 		return 0, 0, 0, err
