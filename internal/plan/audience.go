@@ -73,11 +73,14 @@ const (
 
 // tally counts readers by what they did with one policy.
 type tally struct {
-	// reporting is the sum of the others, static and early apart.
+	// reporting is the sum of the others, static, early and young apart.
 	reporting, applied, rejected, stale, pending, unknown int32
 	// static of those that did not apply cannot be updated; for early of them
 	// it is too early to call the policy overdue.
 	static, early int32
+	// young of those that are pending have time left only because their pods
+	// came after everybody's time for the document was over.
+	young int32
 	// rejection is what the first pod that rejected says.
 	rejection string
 }
@@ -107,6 +110,7 @@ func (t *tally) add(o tally) {
 	t.unknown += o.unknown
 	t.static += o.static
 	t.early += o.early
+	t.young += o.young
 	t.rejection = firstText(t.rejection, o.rejection)
 }
 
@@ -185,7 +189,10 @@ func (a *audience) count(p *planner, v *Voice, member map[*policy]bool) {
 func (a *audience) countSilent(p *planner, v *Voice, part cohort, member map[*policy]bool) {
 	common := a.silent(v.client, part.since)
 	*a.common.of(common) += part.count
-	static, early := int32(0), int32(0)
+	static, early, young := int32(0), int32(0), int32(0)
+	if common == VerdictPending && a.over() {
+		young = part.count
+	}
 	if v.client.Delivery == v1alpha1.DeliveryStatic {
 		static = part.count
 		if a.tooEarly(part.since) {
@@ -194,6 +201,7 @@ func (a *audience) countSilent(p *planner, v *Voice, part cohort, member map[*po
 	}
 	a.common.static += static
 	a.common.early += early
+	a.common.young += young
 	spoken := map[*policy]bool{}
 	for i := range v.client.Policies {
 		said := &v.client.Policies[i]
@@ -215,6 +223,7 @@ func (a *audience) countSilent(p *planner, v *Voice, part cohort, member map[*po
 		*moved.of(verdict) += part.count
 		moved.static -= static
 		moved.early -= early
+		moved.young -= young
 		if verdict == VerdictRejected {
 			moved.rejection = firstText(moved.rejection, rejectionText(v, said))
 		}
@@ -273,11 +282,18 @@ func (a *audience) tooEarly(since time.Time) bool {
 	if since.After(from) {
 		from = since
 	}
-	left := from.Add(a.patience).Sub(a.now)
-	if left > 0 {
-		a.wait = sooner(a.wait, left)
+	for _, start := range []time.Time{a.since, from} {
+		if left := start.Add(a.patience).Sub(a.now); left > 0 {
+			a.wait = sooner(a.wait, left)
+		}
 	}
-	return left > 0
+	return from.Add(a.patience).After(a.now)
+}
+
+// over reports whether everybody who was there when the document was written has
+// had the time to follow.
+func (a *audience) over() bool {
+	return a.revision != "" && !a.since.Add(a.patience).After(a.now)
 }
 
 // tally of one policy of the document.

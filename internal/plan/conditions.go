@@ -169,7 +169,7 @@ func (p *planner) acknowledged(a *account) metav1.Condition {
 		return say(metav1.ConditionUnknown, v1alpha1.ReasonNoClients, "no live pod reports a client that the policy is for")
 	case t.rejected > 0:
 		return say(metav1.ConditionFalse, v1alpha1.ReasonRejected, "%s; %s", figure, t.rejection)
-	case t.pending > 0 || t.applied == 0 && t.early > 0:
+	case p.waits(t):
 		return say(metav1.ConditionUnknown, v1alpha1.ReasonPropagating, "%s; a mounted ConfigMap takes up to about 90s", figure)
 	case t.applied == 0 && t.stale == 0:
 		return say(metav1.ConditionUnknown, v1alpha1.ReasonNoClients, "%s", figure)
@@ -177,6 +177,21 @@ func (p *planner) acknowledged(a *account) metav1.Condition {
 		return say(metav1.ConditionFalse, v1alpha1.ReasonTimeout, "%s; whoever has not followed %s after the document was written is stale", figure, p.in.Options.StaleAfter)
 	default:
 		return say(metav1.ConditionTrue, v1alpha1.ReasonAllAcknowledged, "%s", figure)
+	}
+}
+
+// waits reports whether it is worth to wait for those that are pending. Once the
+// time for the document is over, a few pods that are still too young to be called
+// stale are tolerated like stale ones: a stream of short-lived pods that never
+// follow, such as those of a job without the mount, holds up nobody.
+func (p *planner) waits(t tally) bool {
+	switch {
+	case t.applied == 0:
+		return t.pending > 0 || t.early > 0
+	case t.pending > t.young:
+		return true
+	default:
+		return t.young > 0 && t.stale+t.young > p.tolerated(t)
 	}
 }
 

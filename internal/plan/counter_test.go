@@ -172,6 +172,42 @@ func TestOneBadClientHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
+// The same by pods that do not live long enough to be called stale: as soon as
+// one of them would be, the next one is there.
+func TestShortLivedPodsThatNeverFollowHoldUpNobody(t *testing.T) {
+	s := newStory(t, newPolicy(t, "x", time.Hour, forWeb))
+	for i := range 20 {
+		s.says(fmt.Sprint("web-", i), "web", has(s.revision("web")), can("nethttp", full))
+	}
+	waited := time.Duration(0)
+	for step := range 10 {
+		s.census.Remove(fmt.Sprint("job-", step-1))
+		s.says(fmt.Sprint("job-", step), "web", fallback, can("nethttp", full))
+		out := s.next(time.Minute)
+		s.wantFigure(out, "x", "20/21", "21/21")
+		if waited += time.Minute; waited < 3*time.Minute {
+			wantCondition(t, out, "x", "Acknowledged", isUnknown, v1alpha1.ReasonPropagating, "20 of 21 clients have applied generation 1, 1 pending")
+			if left := 3*time.Minute - waited; out.RequeueAfter != left {
+				t.Errorf("the plan is looked at again after %s, want %s", out.RequeueAfter, left)
+			}
+			continue
+		}
+		wantCondition(t, out, "x", "Acknowledged", isTrue, v1alpha1.ReasonAllAcknowledged, "20 of 21 clients have applied generation 1, 1 pending")
+	}
+	// Many of them are waited for: they may be a rollout.
+	s.in.Policies[0].Generation = 2
+	s.next(0)
+	for i := range 20 {
+		s.says(fmt.Sprint("web-", i), "web", has(s.revision("web")), can("nethttp", full))
+	}
+	s.next(4 * time.Minute)
+	for i := range 5 {
+		s.says(fmt.Sprint("new-", i), "web", fallback, can("nethttp", full))
+	}
+	s.in.Policies[0].Status.Conditions = nil // as if it had not been True before
+	wantCondition(t, s.next(time.Second), "x", "Acknowledged", isUnknown, v1alpha1.ReasonPropagating, "20 of 26")
+}
+
 // Istio kept figures of proxies and of objects that were gone.
 func TestFiguresGoAwayWithWhatTheyCount(t *testing.T) {
 	s := newStory(t, newPolicy(t, "x", time.Hour, forWeb))

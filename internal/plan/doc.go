@@ -55,7 +55,9 @@
 //
 // Acknowledged is False as long as a client rejects, Unknown while one is
 // pending, and becomes True when what is stale is at most one client or
-// Options.StalePercent (10) of a hundred, and somebody applied. Once True it
+// Options.StalePercent (10) of a hundred, and somebody applied. Pods that came
+// when the time for the document was over, and have not followed, count as stale
+// for this. Once True it
 // stays True for the generation, while reports are taken and a document holds
 // the policy. Capable follows the clients; where none reports, a True of the
 // generation stays.
