@@ -85,8 +85,34 @@ fuzz: ## Fuzz the document parser; FUZZTIME=10m by default.
 	cd clientlib && go test -run '^$$' -fuzz FuzzParse -fuzztime $(or $(FUZZTIME),10m) -fuzzminimizetime 20x ./document
 
 .PHONY: bench
-bench: ## Benchmarks of the call path.
-	cd clientlib && go test -run '^$$' -bench . -benchmem ./...
+bench: $(BIN)/bench ## Measure call path and reload beside peers; ARGS='-only ^stub/ -o raw.txt'.
+	$(BIN)/bench $(ARGS)
+
+.PHONY: $(BIN)/bench
+$(BIN)/bench:
+	cd bench && $(OUTSIDE) go build -o $@ .
+
+# The files are for go tool pprof.
+PROFILES := $(BIN)/profiles
+.PHONY: profile
+profile: profile-client ## Profile the hot paths into bin/profiles/.
+
+.PHONY: profile-client
+profile-client: $(BIN)/bench
+	mkdir -p $(PROFILES)
+	for group in stub loopback loopback-h2 grpc reload; do \
+		$(BIN)/bench -only "^$$group/(ours, all mech|$$)" -cpuprofile $(PROFILES)/$$group.cpu >/dev/null; \
+		$(BIN)/bench -only "^$$group/(ours, all mech|$$)" -rounds 5 -memprofile $(PROFILES)/$$group.allocs >/dev/null; \
+	done
+	for group in stub-64 loopback-64; do \
+		$(BIN)/bench -only "^$$group/ours, all mech" -mutexprofile $(PROFILES)/$$group.mutex -blockprofile $(PROFILES)/$$group.block >/dev/null; \
+	done
+	go tool pprof -top -nodecount 25 $(BIN)/bench $(PROFILES)/stub.cpu
+	@echo "Where callers wait for each other, net/http's own transport apart:"
+	for profile in mutex block; do \
+		go tool pprof -top -focus 'clientlib/(nethttp|engine|clientprom)' $(BIN)/bench $(PROFILES)/stub-64.$$profile; \
+		go tool pprof -top -focus 'clientlib/(nethttp|engine|clientprom)' -ignore 'net/http\.\(\*(Transport|bodyEOFSignal)' $(BIN)/bench $(PROFILES)/loopback-64.$$profile; \
+	done
 
 .PHONY: build
 build: ## Build manager and kubectl plugin into bin/.

@@ -76,6 +76,9 @@ func run(o options, rawPath string, p *profiles) error {
 	if err := reloads(os.Stdout, o); err != nil {
 		return fmt.Errorf("reload: %w", err)
 	}
+	if err := pauses(os.Stdout, o); err != nil {
+		return fmt.Errorf("pauses: %w", err)
+	}
 	printMachine(os.Stdout, "after")
 	return p.stop()
 }

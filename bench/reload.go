@@ -19,9 +19,9 @@ import (
 // reloadRules fit 5,000 times into the largest document.
 const reloadRules = `"timeouts":{"total":"1s","attempt":"400ms"},"retry":{"maxAttempts":3,"budget":{}},"circuitBreaker":{}`
 
-// reloads measures what a new document costs, and what calls notice of it.
+// reloads measures what a new document costs.
 func reloads(w io.Writer, o options) error {
-	if !o.only.MatchString("reload") {
+	if !o.only.MatchString("reload/") {
 		return nil
 	}
 	fmt.Fprintln(w, "\nreload: medians in milliseconds; parse includes the check of the revision and the validation")
@@ -32,10 +32,7 @@ func reloads(w io.Writer, o options) error {
 			return err
 		}
 	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	return pauses(w)
+	return t.Flush()
 }
 
 // versions are two documents of n upstreams of which one differs.
@@ -141,7 +138,10 @@ func kept(n int, work func(i int)) float64 {
 
 // pauses times each of many calls, with and without a reload of 5,000 upstreams
 // ten times a second.
-func pauses(w io.Writer) error {
+func pauses(w io.Writer, o options) error {
+	if !o.only.MatchString("pauses/") {
+		return nil
+	}
 	texts := versions(5000)
 	doc, err := parse(texts[0])
 	if err != nil {
