@@ -14,8 +14,9 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
-// allRules are all mechanisms of a call.
-const allRules = `"timeouts":{"total":"10s","attempt":"5s"},"retry":{"maxAttempts":3,"budget":{"percent":10,"burst":10}},"circuitBreaker":{"failures":5}`
+// allRules are all mechanisms of a call. The code is listed, as failsafegrpc's are:
+// without, hardly an RPC would be repeated.
+const allRules = `"timeouts":{"total":"10s","attempt":"5s"},"retry":{"maxAttempts":3,"retryableGRPCCodes":["UNAVAILABLE"],"budget":{"percent":10,"burst":10}},"circuitBreaker":{"failures":5}`
 
 // headerRules also tell the peer what is left.
 const headerRules = allRules + `,"deadline":{"header":"X-Deadline-Ms"}`
