@@ -185,8 +185,8 @@ func cannot(r *plan.Reader) string {
 	for _, g := range r.Unsupported {
 		parts = append(parts, fmt.Sprintf("%s of %s (%s)", g.Field, g.Upstream, g.Adapter))
 	}
-	for _, kind := range r.DeadKinds {
-		parts = append(parts, "retry on "+kind)
+	for _, d := range r.DeadKinds {
+		parts = append(parts, fmt.Sprintf("retry on %s of %s (%s)", d.Kind, d.Upstream, d.Adapter))
 	}
 	switch {
 	case len(parts) > 0:

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
@@ -31,8 +30,15 @@ type Reader struct {
 	// Unsupported lists the fields of the policy that it cannot honour, each
 	// with adapter and capability, DeadKinds the retryable kinds that never
 	// occur.
-	Unsupported []ReaderGap `json:"unsupported,omitempty"`
-	DeadKinds   []string    `json:"deadKinds,omitempty"`
+	Unsupported []ReaderGap      `json:"unsupported,omitempty"`
+	DeadKinds   []ReaderDeadKind `json:"deadKinds,omitempty"`
+}
+
+// ReaderDeadKind is a retryable kind that an adapter of a client never ends with.
+type ReaderDeadKind struct {
+	Upstream string `json:"upstream"`
+	Kind     string `json:"kind"`
+	Adapter  string `json:"adapter"`
 }
 
 // ReaderGap is a field that a client cannot honour.
@@ -111,12 +117,13 @@ func (a *audience) describe(r reader, p *policy, demands *demands) Reader {
 	slices.SortFunc(out.Unsupported, func(a, b ReaderGap) int {
 		return cmp.Or(cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Capability, b.Capability))
 	})
-	kinds := map[string]bool{}
-	for k := range ability.dead {
+	for k, adapter := range ability.dead {
 		if k.policy == p {
-			kinds[k.kind] = true
+			out.DeadKinds = append(out.DeadKinds, ReaderDeadKind{k.upstream, k.kind, adapter})
 		}
 	}
-	out.DeadKinds = slices.Sorted(maps.Keys(kinds))
+	slices.SortFunc(out.DeadKinds, func(a, b ReaderDeadKind) int {
+		return cmp.Or(cmp.Compare(a.Upstream, b.Upstream), cmp.Compare(a.Kind, b.Kind))
+	})
 	return out
 }

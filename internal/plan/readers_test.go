@@ -102,7 +102,7 @@ func TestAReaderSaysWhatItDidAndCannotDo(t *testing.T) {
 		{Pod: "b", Client: "web", ConfigMap: "timeouts-web", Verdict: plan.VerdictRejected, Delivery: "Mount", State: "Ready", Library: "clientlib v0.1.0",
 			Reason: "MissingCapability", Message: "adapter nethttp cannot honour it", Known: true,
 			Unsupported: []plan.ReaderGap{{Upstream: "orders", Field: "timeouts.connect", Capability: "TimeoutConnect", Adapter: "fasthttp"}},
-			DeadKinds:   []string{"WriteTimeout"}},
+			DeadKinds:   []plan.ReaderDeadKind{{Upstream: "orders", Kind: "WriteTimeout", Adapter: "nethttp"}}},
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
