@@ -177,9 +177,9 @@ func (h *HTTPServer) specially(call Call) string {
 	u := ""
 	switch call.Does {
 	case Unreachable:
-		u = "http://" + unreachable(h.t)
+		u = "http://" + DeadAddress(h.t)
 	case Stalls:
-		u = "https://" + stalling(h.t, call.Delay)
+		u = "https://" + StallingAddress(h.t, call.Delay)
 	case Untrusted:
 		s := httptest.NewUnstartedServer(http.NotFoundHandler())
 		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
@@ -193,8 +193,8 @@ func (h *HTTPServer) specially(call Call) string {
 	return u
 }
 
-// unreachable returns an address at which nobody listens.
-func unreachable(t testing.TB) string {
+// DeadAddress returns an address at which nobody listens, for [Unreachable].
+func DeadAddress(t testing.TB) string {
 	l := listen(t)
 	_ = l.Close()
 	return l.Addr().String()
@@ -208,9 +208,9 @@ func listen(t testing.TB) net.Listener {
 	return l
 }
 
-// stalling returns an address that accepts connections, says nothing, and closes
-// them after a while or with the test.
-func stalling(t testing.TB, delay time.Duration) string {
+// StallingAddress returns an address that accepts connections, says nothing, and
+// closes them after a while or with the test, for [Stalls].
+func StallingAddress(t testing.TB, delay time.Duration) string {
 	l := listen(t)
 	ended := make(chan struct{})
 	var open sync.WaitGroup

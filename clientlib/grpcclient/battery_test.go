@@ -360,16 +360,11 @@ func (p *peer) target(kind adaptertest.Feature, call adaptertest.Call) (string, 
 	secure := grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{RootCAs: x509.NewCertPool()}))
 	switch kind {
 	case adaptertest.Unreachable:
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			p.t.Error(err)
-		}
-		_ = l.Close()
-		return "passthrough:///" + l.Addr().String(), nil
+		return "passthrough:///" + adaptertest.DeadAddress(p.t), nil
 	case adaptertest.Stalls:
 		// The library's own limit on a dial.
 		slow := grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: time.Second})
-		return "passthrough:///" + stalling(p.t, call.Delay), []grpc.DialOption{secure, slow}
+		return "passthrough:///" + adaptertest.StallingAddress(p.t, call.Delay), []grpc.DialOption{secure, slow}
 	case adaptertest.Unnamed:
 		return "dns:///" + adaptertest.UnknownHost + ":80", nil
 	case adaptertest.Untrusted:
@@ -405,39 +400,4 @@ func (p *peer) target(kind adaptertest.Feature, call adaptertest.Call) (string, 
 	default:
 		return "passthrough:///" + p.server.Addr().String(), nil
 	}
-}
-
-// stalling returns an address that accepts connections, says nothing, and closes
-// them after a while or with the test.
-func stalling(t testing.TB, delay time.Duration) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	ended := make(chan struct{})
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() {
-				defer conn.Close()
-				timer := time.NewTimer(delay)
-				defer timer.Stop()
-				select {
-				case <-timer.C:
-				case <-ended:
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		close(ended)
-		_ = l.Close()
-		open.Wait()
-	})
-	return l.Addr().String()
 }
