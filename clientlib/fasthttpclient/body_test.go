@@ -133,8 +133,8 @@ func TestAStreamThatCanBeClosedIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-// The trap of timeouts in fasthttp: somebody who was given up goes on using what
-// its caller has put back into the pool. Nobody does here.
+// T30, the trap of timeouts in fasthttp: somebody who was given up goes on using
+// what its caller has put back into the pool. Nobody does here.
 func TestNothingIsTouchedAfterATimeout(t *testing.T) {
 	both(t, of(`"timeouts":{"total":"1s"}`), func(b *bench) {
 		for _, path := range []string{"/hang", "/drip?n=100", "/slowheaders?n=30"} {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -162,7 +163,7 @@ func TestErrorsOfDrainedPoolsAreFasthttps(t *testing.T) {
 }
 
 // A server closes a connection that lies idle, or says something nobody asked for
-// on it. The next request is not lost on it and does not read that.
+// on it. The next request is not lost on it and does not read that (T33).
 func TestAKeptConnectionIsLookedAtBeforeItIsUsed(t *testing.T) {
 	t.Parallel()
 	const answer = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nfirst"
@@ -190,5 +191,47 @@ func TestAKeptConnectionIsLookedAtBeforeItIsUsed(t *testing.T) {
 				// On loopback what was sent is there once the send returned.
 			}
 		})
+	}
+}
+
+// T34: where a policy says nothing of retries there are none, whatever the method
+// and whatever the program's own client says.
+func TestNothingIsRepeatedUnasked(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int32
+	addr := serve(t, func(conn net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+			requests.Add(1)
+		}
+	})
+	b := newBench(t, rules(t, `"timeouts":{"total":"20s"}`, "127.0.0.1"), &fasthttp.Client{
+		MaxIdemponentCallAttempts: 7,
+		RetryIfErr:                func(*fasthttp.Request, int, error) (bool, bool) { return true, true },
+	})
+	for i, method := range []string{"GET", "PUT", "POST"} {
+		e := b.failed(b.do(t.Context(), request(method, "http://"+addr)))
+		if e.Kind != kinds.Disconnected || e.Attempts != 1 || requests.Load() != int32(i+1) {
+			t.Errorf("%s: %v after %d requests in all, want %d", method, e, requests.Load(), i+1)
+		}
+	}
+}
+
+// T35: the connection of a call that timed out is closed, so that its server need
+// not go on.
+func TestTheServerSeesThatItsClientLeft(t *testing.T) {
+	t.Parallel()
+	left := make(chan error, 1)
+	addr := serve(t, func(conn net.Conn) {
+		br := bufio.NewReader(conn)
+		_, _ = http.ReadRequest(br)
+		_, err := br.ReadByte()
+		left <- err
+	})
+	b := newBench(t, rules(t, `"timeouts":{"attempt":"50ms"}`, "127.0.0.1"), nil)
+	if e := b.failed(b.do(t.Context(), request("GET", "http://"+addr))); e.Kind != kinds.AttemptTimeout {
+		t.Error(e)
+	}
+	if err := <-left; err == nil {
+		t.Error("the server read more in place of the end")
 	}
 }

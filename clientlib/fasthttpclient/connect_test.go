@@ -22,6 +22,7 @@ func slowDial(b **bench, d time.Duration) fasthttp.DialFunc {
 	}
 }
 
+// T32
 func TestConnectLimitsADialThatKnowsNoTimeout(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules string
@@ -57,7 +58,7 @@ func TestConnectLimitsADialThatKnowsNoTimeout(t *testing.T) {
 }
 
 // A dial gets what is left of the limit, and a little more, so that it is the limit
-// that ends the call and gives it its name.
+// that ends the call and gives it its name (T32).
 func TestADialIsToldWhatItHas(t *testing.T) {
 	for name, c := range map[string]struct {
 		rules string
@@ -83,6 +84,7 @@ func TestADialIsToldWhatItHas(t *testing.T) {
 	}
 }
 
+// T31
 func TestTheCallerLeavesADialAtOnce(t *testing.T) {
 	var at *bench
 	inFakeTimeWith(t, rules(t, `"timeouts":{"total":"9s"}`), &setup{base: fasthttp.Client{Dial: slowDial(&at, 5*time.Second)}}, func(b *bench) {
@@ -137,6 +139,7 @@ func TestTheWaitForAConnectionIsLimited(t *testing.T) {
 	}
 }
 
+// T31
 func TestTheWaitForAConnectionEndsWithAConnectionOrItsCaller(t *testing.T) {
 	inPool(t, `"timeouts":{"total":"9s"}`, time.Minute, func(b *bench) {
 		ctx, cancel := context.WithCancel(b.t.Context())

@@ -44,7 +44,7 @@ type quiet struct{}
 func (quiet) Printf(string, ...any) {}
 
 // Calls of every fate while the policy is swapped, with requests and responses
-// that go back into fasthttp's pools at once. No caller gets another's answer.
+// that go back into fasthttp's pools at once. No caller gets another's answer (T30).
 func TestCallersDoNotDisturbEachOther(t *testing.T) {
 	t.Parallel()
 	for mode, streamed := range map[string]bool{"buffered": false, "streamed": true} {
