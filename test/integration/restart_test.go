@@ -162,3 +162,43 @@ func TestStatusHealsWhenTheAPIServerWasAway(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeoverLeavesTheStatusAsItIs: a standby counts along, so that the numbers
+// are right at the moment it leads.
+func TestTakeoverLeavesTheStatusAsItIs(t *testing.T) {
+	leader := shared.startReady(t, elected, quick)
+	first := expectLeader(t)
+	namespace := shared.newNamespace(t)
+	policy := newPolicy(namespace, "checkout")
+	shared.create(t, policy)
+	shared.expectProgrammed(t, policy)
+	revision := shared.revision(t, namespace, "timeouts-checkout")
+	report := func(i int, revision string) {
+		shared.reportAs(t, shared.newPod(t, namespace, fmt.Sprintf("checkout-%d", i)), checkoutClient(revision, allCapable()))
+	}
+	report(0, revision)
+	standby := shared.startReady(t, elected, quick)
+	for i := 1; i < 4; i++ {
+		report(i, "sha256:0")
+	}
+	shared.expectStatus(t, policy, summary("1/4", "4/4"))
+	// A True of this generation is latched, so look at one that is not.
+	edit(t, shared, policy, func(p *v1alpha1.TimeoutPolicy) { p.Spec.Upstreams[0].Timeouts.Total = duration("2s") })
+	shared.expectCondition(t, policy, v1alpha1.ConditionAcknowledged, metav1.ConditionUnknown, v1alpha1.ReasonPropagating)
+	leader.settle(t)
+
+	seen := shared.verdicts(t, policy)
+	leader.end(t)
+	eventually(t, func() error {
+		if holder, err := leaseHolder(); err != nil || holder == "" || holder == first {
+			return fmt.Errorf("%q leads, %v", holder, err)
+		}
+		return nil
+	})
+	standby.settle(t)
+	report(4, "sha256:0") // the new leader is at work
+	shared.expectStatus(t, policy, summary("0/5", "5/5"))
+	if got := seen(); len(got) != 2 {
+		t.Errorf("the status went %q, want one step", got)
+	}
+}
