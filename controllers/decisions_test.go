@@ -306,3 +306,22 @@ func TestAnEditDoesNotAskForItsNamespace(t *testing.T) {
 		}
 	}
 }
+
+// Ten thousand policies that are rendered for the first time are no ten thousand
+// events, but what is wrong is always said.
+func TestGoodNewsIsBoundedAndBadNewsIsNot(t *testing.T) {
+	recorder := &FakeRecorder{}
+	r := &TimeoutPolicyReconciler{Recorder: recorder, goodNews: newGoodNews()}
+	var all []plan.Event
+	for range 2 * goodNewsBurst {
+		all = append(all, plan.Event{Policy: "p", Reason: "Good"}, plan.Event{Policy: "p", Reason: "Bad", Warning: true})
+	}
+	r.emit(&facts{namespace: "n"}, &plan.PolicyStatus{Name: "p"}, all)
+	counts := map[string]int{}
+	for _, reason := range recorder.reasons["p"] {
+		counts[reason]++
+	}
+	if counts["Bad"] != 2*goodNewsBurst || counts["Good"] < goodNewsBurst || counts["Good"] == 2*goodNewsBurst {
+		t.Errorf("events are %v", counts)
+	}
+}

@@ -98,7 +98,7 @@ func newFixture(t *testing.T, adjust ...func(client.WithWatch) client.Client) *f
 	}
 	recorder := &FakeRecorder{}
 	f := &fixture{namespace: namespace.Name, events: recorder, users: users}
-	f.TimeoutPolicyReconciler = &TimeoutPolicyReconciler{Client: direct, Live: direct, Recorder: recorder, Metrics: metrics, Now: time.Now}
+	f.TimeoutPolicyReconciler = &TimeoutPolicyReconciler{Client: direct, Live: direct, Recorder: recorder, Metrics: metrics, Now: time.Now, goodNews: newGoodNews()}
 	for _, change := range adjust {
 		f.Client = change(direct)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,6 +32,9 @@ type TimeoutPolicyReconciler struct {
 	Namespaces []string
 	// Now is the clock.
 	Now func() time.Time
+
+	// goodNews bounds Normal events. Required.
+	goodNews flowcontrol.PassiveRateLimiter
 
 	expected expectations
 	memos    memos

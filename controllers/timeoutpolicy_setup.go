@@ -61,6 +61,7 @@ func SetUp(ctx context.Context, mgr ctrl.Manager, options Options) error {
 		Options:    options.Plan,
 		Namespaces: options.Namespaces,
 		Now:        options.Now,
+		goodNews:   newGoodNews(),
 	}
 	if err := mgr.GetFieldIndexer().IndexField(ctx, &storedPolicy{}, indexServices, servicesOf); err != nil {
 		return fmt.Errorf("index policies by service: %w", err)

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -110,15 +111,20 @@ func (r *TimeoutPolicyReconciler) writeStatus(ctx context.Context, namespace str
 
 // emit sends the events of one policy. They name the version of the policy that
 // they are about: events that differ only in their words are one series, and
-// show the words of its first.
+// show the words of its first. Good news is bounded: when ten thousand policies
+// are rendered for the first time, ten thousand events would cost the API server
+// as much as their statuses, and nobody reads them.
 func (r *TimeoutPolicyReconciler) emit(f *facts, status *plan.PolicyStatus, all []plan.Event) {
 	for _, event := range all {
 		if event.Policy != status.Name {
 			continue
 		}
-		kind := corev1.EventTypeNormal
-		if event.Warning {
-			kind = corev1.EventTypeWarning
+		kind := corev1.EventTypeWarning
+		if !event.Warning {
+			kind = corev1.EventTypeNormal
+			if !r.goodNews.TryAccept() {
+				continue
+			}
 		}
 		policy := &storedPolicy{}
 		policy.Namespace, policy.Name, policy.UID = f.namespace, status.Name, status.UID
@@ -136,6 +142,16 @@ func (f *facts) versionOf(uid types.UID) string {
 		}
 	}
 	return ""
+}
+
+// Normal events are dropped beyond this rate. The conditions say the same.
+const (
+	goodNewsPerSecond = 10
+	goodNewsBurst     = 200
+)
+
+func newGoodNews() flowcontrol.PassiveRateLimiter {
+	return flowcontrol.NewTokenBucketPassiveRateLimiter(goodNewsPerSecond, goodNewsBurst)
 }
 
 // isTestFailure reports whether the UID was not the one that was meant: a JSON

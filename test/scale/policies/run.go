@@ -91,7 +91,8 @@ func (r *runner) programmed(ctx context.Context, want int) error {
 		if n >= want {
 			return nil
 		}
-		if err := wait(ctx, 50*time.Millisecond); err != nil {
+		// To answer takes the operator some milliseconds.
+		if err := wait(ctx, 200*time.Millisecond); err != nil {
 			return fmt.Errorf("%d of %d policies are Programmed: %w", n, want, err)
 		}
 	}
