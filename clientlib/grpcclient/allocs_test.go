@@ -17,8 +17,11 @@ import (
 
 // inForce is a policy with everything that costs something on the way of a call
 // that succeeds.
-const inForce = `"timeouts":{"total":"10s","attempt":"5s"},` +
-	`"retry":{"maxAttempts":3,"retryableGRPCCodes":["UNAVAILABLE"],"budget":{}},"circuitBreaker":{}`
+const inForce = `"timeouts":{"total":"10s","attempt":"5s"},"circuitBreaker":{},` +
+	`"retry":{"maxAttempts":3,"retryableGRPCCodes":["UNAVAILABLE"],"budget":{}}`
+
+// noCodes lists no code, so that the headers of each reply are asked for.
+const noCodes = `"timeouts":{"total":"10s","attempt":"5s"},"circuitBreaker":{},"retry":{"maxAttempts":3,"budget":{}}`
 
 // loopback is a real server that answers at once, and a connection to it.
 func loopback(tb testing.TB, opts ...grpc.DialOption) *grpc.ClientConn {
@@ -64,6 +67,7 @@ func client(tb testing.TB, text string, opts ...clientlib.Option) *clientlib.Cli
 func TestAllocations(t *testing.T) {
 	bare := loopback(t)
 	ours := loopback(t, grpcclient.DialOptions(client(t, inForce), grpcclient.WithHost("orders:8080"))...)
+	unlisted := loopback(t, grpcclient.DialOptions(client(t, noCodes), grpcclient.WithHost("orders:8080"))...)
 	other := loopback(t, grpcclient.DialOptions(client(t, inForce), grpcclient.WithHost("elsewhere:8080"))...)
 	measure := func(conn *grpc.ClientConn, timeout time.Duration) float64 {
 		call := func() {
@@ -83,10 +87,13 @@ func TestAllocations(t *testing.T) {
 		return testing.AllocsPerRun(300, call)
 	}
 	plain, limited := measure(bare, 0), measure(bare, 10*time.Second)
-	policy, without := measure(ours, 0), measure(other, 0)
-	t.Logf("bare %v, bare with context.WithTimeout %v, policy in force %v, no policy for the host %v", plain, limited, policy, without)
+	policy, headers, without := measure(ours, 0), measure(unlisted, 0), measure(other, 0)
+	t.Logf("bare %v, bare with context.WithTimeout %v, policy in force %v, without listed codes %v, no policy for the host %v", plain, limited, policy, headers, without)
 	if policy > limited+2 {
 		t.Errorf("a call under a policy takes %v allocations, one with context.WithTimeout %v", policy, limited)
+	}
+	if headers > limited+4 {
+		t.Errorf("a call under a policy that lists no code takes %v allocations, one with context.WithTimeout %v", headers, limited)
 	}
 	if without > plain+1 {
 		t.Errorf("a call to a host without a policy takes %v allocations, a bare one %v", without, plain)

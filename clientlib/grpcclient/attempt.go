@@ -31,7 +31,7 @@ type attempt struct {
 	// trailer is what the server sent once the RPC has ended: nil where nothing of
 	// it was sent.
 	trailer metadata.MD
-	// header is what it sent before. grpc-go makes a copy with four allocations,
+	// header is what it sent before. grpc-go makes a copy with three allocations,
 	// so it is asked for only where it decides whether the RPC is repeated, and
 	// for streams.
 	header  metadata.MD
@@ -43,7 +43,7 @@ type attempt struct {
 
 // open begins an attempt. stream says that attempt and total end at the headers
 // and leave the rest of the RPC its time, unless the policy says otherwise.
-func (a *attempt) open(f *flight, ctx context.Context, stream bool) {
+func (a *attempt) open(ctx context.Context, f *flight, stream bool) {
 	a.flight, a.parent = f, ctx
 	_, a.began = f.BeginAttempt()
 	a.Open(ctx, &f.Call, a.began)

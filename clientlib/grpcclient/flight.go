@@ -60,7 +60,7 @@ func (f *flight) openUnary(ctx context.Context) *attempt {
 		a = new(attempt)
 	}
 	f.firstUsed = true
-	a.open(f, ctx, false)
+	a.open(ctx, f, false)
 	return a
 }
 

@@ -30,7 +30,7 @@ func (i *interceptors) stream(ctx context.Context, desc *grpc.StreamDesc, cc *gr
 			return nil, err
 		}
 		s := &stream{serverStreams: desc.ServerStreams}
-		s.try.open(f, ctx, desc.ServerStreams)
+		s.try.open(ctx, f, desc.ServerStreams)
 		inner, err := open(s.try.outgoing(), desc, cc, method, s.callOptions(opts)...)
 		if err == nil {
 			s.ClientStream = inner
