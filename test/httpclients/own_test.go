@@ -18,14 +18,14 @@ import (
 )
 
 // newClient makes a client under rules for a server on loopback.
-func newClient(t *testing.T, rules string) *clientlib.Client {
+func newClient(t *testing.T, rules string, options ...clientlib.Option) *clientlib.Client {
 	t.Helper()
 	doc, err := document.Parse(fmt.Appendf(nil, `{"schema":1,"upstreams":[{"name":"orders","hosts":["127.0.0.1"],%s}]}`, rules))
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := clientlib.New(t.Context(), "checkout", clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil),
-		clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+	options = append(options, clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+	client, err := clientlib.New(t.Context(), "checkout", options...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,8 +19,13 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
 )
 
-// TestMain fails when a test leaves a goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain fails when a test leaves a goroutine behind. fasthttp's cleaners look
+// every few seconds whether they can end.
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m,
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
+		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
+}
 
 // send makes one call by a library.
 type send func(ctx context.Context, r adaptertest.HTTPRequest) adaptertest.Result
