@@ -3,7 +3,9 @@ package api
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -111,6 +113,27 @@ func wantForbidden(t *testing.T, err error, message string) {
 	}
 }
 
+// wantDocumented asserts that docs/status.md tells an attempt and its answer.
+func wantDocumented(t *testing.T, attempt string, err error) {
+	t.Helper()
+	page, readErr := os.ReadFile("../../docs/status.md")
+	if readErr != nil {
+		t.Fatal(readErr)
+	}
+	for line := range strings.Lines(string(page)) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if len(cells) != 3 || cells[0] != attempt {
+			continue
+		}
+		var status apierrors.APIStatus
+		if !errors.As(err, &status) || fmt.Sprint(status.Status().Code) != cells[1] || !strings.Contains(err.Error(), cells[2]) {
+			t.Errorf("docs/status.md says that %s is answered %s %q, and it is %.300v", attempt, cells[1], cells[2], err)
+		}
+		return
+	}
+	t.Errorf("docs/status.md does not tell of %q", attempt)
+}
+
 // wantNoReport asserts that nothing was stored.
 func wantNoReport(t *testing.T, namespace, name string) {
 	t.Helper()
@@ -185,7 +208,9 @@ func TestAPodSpeaksForNobodyElse(t *testing.T) {
 		{"a long annotation", withAnnotations(w.report(), 1, 512), "a ClientReport carries at most 16 labels and 16 annotations of 512 characters each; leave out the others"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			wantForbidden(t, w.apply(t, test.report), test.message)
+			err := w.apply(t, test.report)
+			wantForbidden(t, err, test.message)
+			wantDocumented(t, test.name, err)
 			wantNoReport(t, test.report.GetNamespace(), test.report.GetName())
 		})
 	}
@@ -211,10 +236,13 @@ func TestAStoredReportIsSafeFromOthers(t *testing.T) {
 	} {
 		_, err := other.client.Resource(reports).Namespace(ns).Patch(t.Context(), w.pod.Name, types.MergePatchType, []byte(body), metav1.PatchOptions{})
 		wantForbidden(t, err, "a pod writes the ClientReport of its own name only")
+		wantDocumented(t, "a part of another pod's stored report", err)
 	}
-	if err := other.client.Resource(reports).Namespace(ns).Delete(t.Context(), w.pod.Name, metav1.DeleteOptions{}); !apierrors.IsForbidden(err) {
+	err = other.client.Resource(reports).Namespace(ns).Delete(t.Context(), w.pod.Name, metav1.DeleteOptions{})
+	if !apierrors.IsForbidden(err) {
 		t.Errorf("want deletion forbidden, got %v", err)
 	}
+	wantDocumented(t, "to delete a report", err)
 	after, err := cluster.Resource(reports).Namespace(ns).Get(t.Context(), w.pod.Name, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -236,11 +264,14 @@ func TestCallersWithoutAPodAreDeniedCleanly(t *testing.T) {
 	t.Run("an administrator", func(t *testing.T) {
 		_, err := cluster.Resource(reports).Namespace(ns).Create(t.Context(), w.report(), metav1.CreateOptions{})
 		wantForbidden(t, err, want)
+		wantDocumented(t, "an administrator", err)
 	})
 	t.Run("a token that is bound to nothing", func(t *testing.T) {
 		loose := &workload{pod: w.pod}
 		loose.login(t, nil)
-		wantForbidden(t, loose.apply(t, w.report()), want)
+		err := loose.apply(t, w.report())
+		wantForbidden(t, err, want)
+		wantDocumented(t, "a token that is bound to nothing", err)
 	})
 	t.Run("a token that is bound to a Secret", func(t *testing.T) {
 		secret, err := core.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "checkout-1"}}, metav1.CreateOptions{})
@@ -249,7 +280,9 @@ func TestCallersWithoutAPodAreDeniedCleanly(t *testing.T) {
 		}
 		bound := &workload{pod: w.pod}
 		bound.login(t, &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Secret", Name: secret.Name, UID: secret.UID})
-		wantForbidden(t, bound.apply(t, w.report()), want)
+		err = bound.apply(t, w.report())
+		wantForbidden(t, err, want)
+		wantDocumented(t, "a token that is bound to a Secret", err)
 	})
 	for name, extra := range map[string]map[string][]string{
 		"no extra at all":      nil,
@@ -267,6 +300,7 @@ func TestCallersWithoutAPodAreDeniedCleanly(t *testing.T) {
 			}
 			_, err = client.Resource(reports).Namespace(ns).Create(t.Context(), w.report(), metav1.CreateOptions{})
 			wantForbidden(t, err, want)
+			wantDocumented(t, name, err)
 		})
 	}
 	wantNoReport(t, ns, w.pod.Name)
@@ -300,10 +334,12 @@ func TestATokenOfADeletedPodIsWorthNothing(t *testing.T) {
 		}
 	})
 	t.Run("the old token is refused", func(t *testing.T) {
+		var err error
 		await(t, "the old token is refused", func(context.Context) (bool, error) {
-			err := old.apply(t, old.report())
-			return apierrors.IsUnauthorized(err) || apierrors.IsForbidden(err), nil
+			err = old.apply(t, old.report())
+			return apierrors.IsUnauthorized(err), nil
 		})
+		wantDocumented(t, "the token of a pod that is gone", err)
 	})
 }
 
