@@ -27,14 +27,13 @@ type attempt struct {
 
 	// Of the final response:
 	inner   io.ReadCloser
+	unwatch func() bool // of a traced body
+	err     error       // what Read returns from now on
 	status  int32
-	stream  bool
 	ticket  uint32 // of the redirect that the response is, see hop
 	closed  atomic.Bool
 	ended   atomic.Bool
-	unwatch func() bool // of a traced body
-	err     error       // what Read returns from now on
-
+	stream  bool
 	// In mode Shadow: which limits have been counted.
 	totalPassed, idlePassed bool
 }
