@@ -355,6 +355,24 @@ func TestTheServerIsToldWhatIsLeft(t *testing.T) {
 	})
 }
 
+// What a program passes on of the request that it serves is not what its own call
+// has left.
+func TestADeadlineThatIsPassedOnIsReplaced(t *testing.T) {
+	doc := rules(t, `"deadline":{"header":"X-Envoy-Expected-Rq-Timeout-Ms"},"routes":[{"name":"long","match":{"grpc":{"method":"Get"}},"timeouts":{"total":"1s"},"deadline":{"header":"X-Envoy-Expected-Rq-Timeout-Ms"}}]`)
+	inFakeTime(t, setup{doc: doc, answer: replies}, func(b *bench) {
+		ctx := metadata.AppendToOutgoingContext(b.ctx, "x-envoy-expected-rq-timeout-ms", "5")
+		for _, method := range []string{get, "/shop.Orders/List"} {
+			if err := b.conn.Invoke(ctx, method, ping, reply()); err != nil {
+				t.Error(err)
+			}
+		}
+		const key = "x-envoy-expected-rq-timeout-ms"
+		if r := b.requests(); !slices.Equal(r[0].md[key], []string{"1000"}) || len(r[1].md[key]) != 0 {
+			t.Errorf("the server was told %v and %v", r[0].md[key], r[1].md[key])
+		}
+	})
+}
+
 // A server that keeps the deadline that it was told answers before the limit
 // itself passes: the limit it is all the same.
 func TestAServerThatKeepsToItsDeadline(t *testing.T) {

@@ -3,11 +3,11 @@ package grpcclient
 import (
 	"context"
 	"net/http"
-	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
 
@@ -15,37 +15,40 @@ import (
 // with the metadata that the policy or a trace adds. The caller's own metadata
 // is copied, never changed.
 func (a *attempt) outgoing() context.Context {
-	left, stamps := a.stamp()
-	traced := a.flight.Traced()
-	var ctx context.Context = a
-	if !stamps && !traced {
-		return ctx
+	name, traced := a.flight.DeadlineHeader(), a.flight.Traced()
+	if name == "" && !traced {
+		return a
 	}
 	md, ok := metadata.FromOutgoingContext(a.parent)
 	if !ok {
 		md = metadata.MD{}
 	}
+	var ctx context.Context = a
 	if traced {
 		info := engine.AttemptInfo{Method: a.flight.method, URL: a.flight.to.url}
 		ctx = a.flight.TraceAttempt(ctx, info, carrier(md))
 	}
-	if stamps {
-		md.Set(a.Rules().DeadlineHeader, strconv.FormatInt(left, 10))
+	if name != "" {
+		a.tell(md, name)
 	}
 	return metadata.NewOutgoingContext(ctx, md)
 }
 
-// stamp returns what the policy's deadline header says. The end of a total that is
-// over at the headers is none that a server could keep.
-func (a *attempt) stamp() (milliseconds int64, ok bool) {
-	p := a.Rules()
-	switch {
-	case p.DeadlineHeader == "" || p.Shadow || a.told.IsZero():
-		return 0, false
-	case a.endless:
-		return max(0, a.told.Sub(a.began)).Milliseconds(), true
-	default:
-		return a.flight.Stamp(a.began)
+// tell writes the policy's deadline header. What the metadata had under that
+// name, as proxies pass on what they were told, is replaced. A total that is over
+// at the headers is no end that a server could keep: of such a stream it is told
+// the caller's own.
+func (a *attempt) tell(md metadata.MD, name string) {
+	md.Delete(name)
+	if a.told.IsZero() {
+		return
+	}
+	if a.endless {
+		md.Set(name, deadline.Named(name).Format(a.told.Sub(a.began)))
+		return
+	}
+	if text, ok := a.flight.StampText(a.began); ok {
+		md.Set(name, text)
 	}
 }
 
