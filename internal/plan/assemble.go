@@ -40,9 +40,8 @@ type assembly struct {
 	parts []*resolved
 	// at finds the part of a pattern that some policy lists.
 	at map[document.HostPattern]*resolved
-	// upstreams of the document, and of each the print without its hosts.
-	upstreams []document.Upstream
-	prints    []string
+	// groups are the upstreams of the document.
+	groups []hostGroup
 	// err says why the content is incomplete, and nil that it is not.
 	err error
 	// size is about how many bytes the content takes.
@@ -60,7 +59,7 @@ func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 	if !ok {
 		a.err = errTooManyHosts
 	}
-	g := newGroups(a)
+	g := &grouping{assembly: a, used: map[*resolved]bool{}, index: map[string]int{}}
 	for _, h := range patterns {
 		stack := p.stackAt(h.pattern, named, without)
 		for _, e := range stack {
@@ -70,7 +69,6 @@ func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 			p.add(g, h, stack)
 		}
 	}
-	g.write()
 	for _, policy := range p.policies {
 		if seen[policy] {
 			a.policies = append(a.policies, policy)
@@ -80,12 +78,12 @@ func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 }
 
 // add enters what a stack of entries says for a pattern.
-func (p *planner) add(g *groups, h hostPattern, stack []*entry) {
+func (p *planner) add(g *grouping, h hostPattern, stack []*entry) {
 	part := p.fold(stack)
 	if h.derived && part.print == g.assembly.at[h.parent()].print {
 		return
 	}
-	g.add(h.pattern, part)
+	g.add(h.pattern, p.spelled(h.pattern), part)
 	switch a, limit := g.assembly, p.in.Options.MaxDocumentBytes; {
 	case part.tooMany:
 		a.err = errTooManyRoutes
@@ -95,20 +93,20 @@ func (p *planner) add(g *groups, h hostPattern, stack []*entry) {
 	}
 }
 
-// groups collects the hosts of parts that mean the same: they are one upstream.
-type groups struct {
+// hostGroup is parts that mean the same: the first of them, and the hosts of all.
+type hostGroup struct {
+	part  *resolved
+	hosts []string
+}
+
+// grouping makes the groups of an assembly.
+type grouping struct {
 	assembly *assembly
 	used     map[*resolved]bool
 	index    map[string]int
-	heads    []*resolved
-	hosts    [][]string
 }
 
-func newGroups(a *assembly) *groups {
-	return &groups{assembly: a, used: map[*resolved]bool{}, index: map[string]int{}}
-}
-
-func (g *groups) add(pattern document.HostPattern, part *resolved) {
+func (g *grouping) add(pattern document.HostPattern, host string, part *resolved) {
 	a := g.assembly
 	a.at[pattern] = part
 	if !g.used[part] {
@@ -117,26 +115,23 @@ func (g *groups) add(pattern document.HostPattern, part *resolved) {
 	}
 	i, known := g.index[part.print]
 	if !known {
-		i = len(g.heads)
+		i = len(a.groups)
 		g.index[part.print] = i
-		g.heads, g.hosts = append(g.heads, part), append(g.hosts, nil)
+		a.groups = append(a.groups, hostGroup{part: part})
 		a.size += len(part.print)
 	}
-	host := pattern.String()
-	g.hosts[i] = append(g.hosts[i], host)
+	a.groups[i].hosts = append(a.groups[i].hosts, host)
 	a.size += len(host)
 }
 
-// write makes the upstreams.
-func (g *groups) write() {
-	for i, part := range g.heads {
-		for chunk := range slices.Chunk(g.hosts[i], maxHosts) {
-			u := part.upstream
-			u.Hosts = chunk
-			g.assembly.upstreams = append(g.assembly.upstreams, u)
-			g.assembly.prints = append(g.assembly.prints, part.print)
-		}
+// spelled writes a pattern; one that is in many documents is written once.
+func (p *planner) spelled(pattern document.HostPattern) string {
+	text, known := p.spellings[pattern]
+	if !known {
+		text = pattern.String()
+		p.spellings[pattern] = text
 	}
+	return text
 }
 
 // stackAt lists the entries that cover a pattern, in the order of the fold. It is
@@ -235,7 +230,13 @@ func (a *assembly) document(namespace string) *document.Document {
 		Namespace: namespace,
 		Client:    a.client,
 		Tombstone: len(a.policies) == 0,
-		Upstreams: a.upstreams,
+	}
+	for _, g := range a.groups {
+		for chunk := range slices.Chunk(g.hosts, maxHosts) {
+			u := g.part.upstream
+			u.Hosts = chunk
+			d.Upstreams = append(d.Upstreams, u)
+		}
 	}
 	for _, p := range a.policies {
 		d.Policies = append(d.Policies, document.PolicyRef{

@@ -125,3 +125,19 @@ func BenchmarkOneReportOfTenThousand(b *testing.B) {
 		census.Voices(now, plan.Options{})
 	}
 }
+
+// One namespace with 1,000 policies for everybody and ten clients of their own,
+// whose documents have all of them too; one edit goes into all eleven.
+func BenchmarkCrowdWithTenClients(b *testing.B) {
+	policies := manyPolicies(b, 1000, 0, 0)
+	for i := range 10 {
+		policies = append(policies, newPolicy(b, fmt.Sprintf("own%d", i), time.Minute, fmt.Sprintf(`
+clients: [c%d]
+upstreams:
+- name: own
+  hosts: [own%d.example.com]
+  timeouts: {total: 1s}
+`, i, i)))
+	}
+	benchmarkPlan(b, input(policies...))
+}

@@ -1,10 +1,12 @@
 package plan
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"hash"
+	"io"
 )
 
 // Memo remembers what the documents of one namespace were rendered to in the last
@@ -12,6 +14,11 @@ import (
 // back again. It never changes what a plan decides. The zero value remembers
 // nothing. A Memo is used by one plan at a time.
 type Memo struct {
+	// MaxHeld is how many bytes of documents an output holds; what is beyond is
+	// rendered again when it is asked for. Hundreds of clients under a thousand
+	// policies would take a hundred megabytes at once. Zero means 8 MiB.
+	MaxHeld int
+
 	documents map[string]remembered
 }
 
@@ -36,6 +43,17 @@ type made struct {
 func newMade(data []byte, revision string) made {
 	sum := sha256.Sum256(data)
 	return made{data: data, revision: revision, digest: hex.EncodeToString(sum[:]), size: len(data)}
+}
+
+const defaultMaxHeld = 8 << 20
+
+// hold lets go of the bytes of a document that the output has no room for.
+func (p *planner) hold(m made) made {
+	p.bytes += len(m.data)
+	if memo := p.in.Memo; memo != nil && p.bytes > cmp.Or(memo.MaxHeld, defaultMaxHeld) {
+		m.data = nil
+	}
+	return m
 }
 
 // recall returns what an earlier plan made of the same content.
@@ -79,11 +97,11 @@ func (p *planner) contentKey(a *assembly) (key [sha256.Size]byte) {
 		writeText(h, policy.mark)
 		writeText(h, string(policy.object.UID))
 	}
-	count(len(a.upstreams))
-	for i := range a.upstreams {
-		writeText(h, a.prints[i])
-		count(len(a.upstreams[i].Hosts))
-		for _, host := range a.upstreams[i].Hosts {
+	count(len(a.groups))
+	for _, g := range a.groups {
+		writeText(h, g.part.print)
+		count(len(g.hosts))
+		for _, host := range g.hosts {
 			writeText(h, host)
 		}
 	}
@@ -96,5 +114,5 @@ func writeText(h hash.Hash, text string) {
 	var length [4]byte
 	binary.BigEndian.PutUint32(length[:], uint32(len(text)))
 	h.Write(length[:])
-	h.Write([]byte(text))
+	_, _ = io.WriteString(h, text)
 }

@@ -91,6 +91,21 @@ func TestAMemoKnowsWhatDoesNotFit(t *testing.T) {
 	}
 }
 
+func TestAnOutputHoldsNoMoreThanItHasRoomFor(t *testing.T) {
+	in := input(manyPolicies(t, 40, 1, 40)...)
+	want := plan.Plan(in)
+	in.Memo = &plan.Memo{MaxHeld: 5 * want.Documents[0].Bytes}
+	got := plan.Plan(in)
+	held := 0
+	for _, d := range got.Documents {
+		held += len(d.Data)
+	}
+	if held == 0 || held > in.Memo.MaxHeld {
+		t.Errorf("%d bytes are held, at most %d may be", held, in.Memo.MaxHeld)
+	}
+	sameButData(t, want, got)
+}
+
 func BenchmarkTwoHundredClientsUnderTenPoliciesAgain(b *testing.B) {
 	in := twoHundredClients(b)
 	in.Memo = &plan.Memo{}

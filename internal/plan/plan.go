@@ -31,7 +31,8 @@ type Input struct {
 	// every number, but not in [Output.Readers].
 	Voices []Voice
 	// Memo of earlier plans of the namespace; nil for none. Plan changes it. With
-	// one, documents that it knows come without their Data: see [Output.Render].
+	// one, documents that it knows, and those beyond Memo.MaxHeld, come without
+	// their Data: see [Output.Render].
 	Memo *Memo
 	// Options of the operator. Zero fields have the defaults they name.
 	Options Options
@@ -133,7 +134,8 @@ type RenderedDocument struct {
 	// Since is the time of the plan, or of the existing document when that has
 	// the same revision.
 	Since time.Time
-	// Data is the document as rendered and read back; nil when Input.Memo knew it.
+	// Data is the document as rendered and read back; it may be nil with
+	// Input.Memo.
 	Data []byte
 	// Digest is the SHA-256 of the document, in hex, and Bytes its length.
 	Digest string

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
 )
 
 // Defaults and bounds of Options.
@@ -29,6 +30,10 @@ type planner struct {
 	voices   []Voice
 	// tombstoneWait is until a tombstone can go; 0 for never.
 	tombstoneWait time.Duration
+	// spellings of patterns, each made once.
+	spellings map[document.HostPattern]string
+	// bytes of the documents that were rendered.
+	bytes int
 	// made is what the next plan may recall.
 	made map[string]remembered
 	// stack and key are buffers of stackAt and fold.
@@ -44,7 +49,7 @@ type planner struct {
 // tombstone.
 func Plan(in Input) Output {
 	in.Options = in.Options.withDefaults()
-	p := &planner{in: &in, resolved: map[string]*resolved{}, byName: map[string]*policy{}, existing: map[string]ExistingDocument{}}
+	p := &planner{in: &in, resolved: map[string]*resolved{}, byName: map[string]*policy{}, existing: map[string]ExistingDocument{}, spellings: map[document.HostPattern]string{}}
 	for _, e := range in.Existing {
 		p.existing[e.ConfigMap] = e
 	}
@@ -139,7 +144,7 @@ func (p *planner) target(client string) *target {
 	if t.failure != "" || len(t.content.policies) == 0 {
 		return t
 	}
-	t.rendered = newRendered(t.configMap, client, made, false, existing, p.in.Now)
+	t.rendered = newRendered(t.configMap, client, p.hold(made), false, existing, p.in.Now)
 	return t
 }
 

@@ -67,7 +67,7 @@ func (p *planner) tryFit(a *assembly) (m made, fault string) {
 }
 
 // Render returns the bytes of one of the output's documents; err is not nil only
-// for a document of another plan.
+// for a document of another plan. It may be called several times at once.
 func (o *Output) Render(d *RenderedDocument) ([]byte, error) {
 	if d.Data != nil {
 		return d.Data, nil
