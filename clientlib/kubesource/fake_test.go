@@ -1,6 +1,7 @@
 package kubesource
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -37,6 +38,7 @@ type fakeAPI struct {
 	down    bool
 	deaf    bool // new watches get nothing
 	swallow bool // requests get no answer
+	endless bool // lists get an answer without end
 	refuse  func(watch bool) *metav1.Status
 	open    []net.Conn
 
@@ -209,7 +211,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, _ := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")
 	watching := query.Get("watch") == "true" || query.Get("watch") == "1"
 	f.mu.Lock()
-	swallow := f.swallow
+	swallow, endless := f.swallow, f.endless && !watching
 	var refusal *metav1.Status
 	if f.refuse != nil {
 		refusal = f.refuse(watching)
@@ -224,6 +226,13 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case swallow:
 		<-r.Context().Done()
+	case endless:
+		w.Header().Set("Content-Type", "application/json")
+		for spaces := bytes.Repeat([]byte(" "), 1<<20); ; {
+			if _, err := w.Write(spaces); err != nil {
+				return
+			}
+		}
 	case refusal != nil:
 		if refusal.Details != nil && refusal.Details.RetryAfterSeconds > 0 {
 			w.Header().Set("Retry-After", strconv.Itoa(int(refusal.Details.RetryAfterSeconds)))

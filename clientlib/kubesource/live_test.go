@@ -3,6 +3,7 @@ package kubesource
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
@@ -99,6 +101,8 @@ func TestTheAPIServerIsKilledAndComesBack(t *testing.T) {
 	}
 	h.until("the second document", has("c"))
 	told := len(h.updates())
+	cached := pod.client(t, namespace)
+	must(t, cached.Close())
 
 	c.order(t, "kill kube-apiserver")
 	c.compact(t)
@@ -106,12 +110,22 @@ func TestTheAPIServerIsKilledAndComesBack(t *testing.T) {
 	if u := h.last(); clientOf(u) != "c" {
 		t.Errorf("in the outage it has %s", describe(u))
 	}
+	// A pod that restarts has what the last one kept on its disk.
+	cached = pod.client(t, namespace)
+	defer func() { must(t, cached.Close()) }()
+	if s := cached.Status(); s.State != clientlib.StateStale || s.Reason != source.ReasonCached || s.Revision != h.last().Document.Revision {
+		t.Errorf("a client that starts in the outage has status %+v", s)
+	}
 	ready := c.order(t, "start kube-apiserver")
 	c.store(t, namespace, "timeouts-checkout", docFor(t, "d"))
 	measured(t, "the API server was ready after kill -9", ready, h.until("the newest document", has("d")))
 	if n := len(h.updates()) - told; n > 4 {
 		t.Errorf("one outage took %d updates", n)
 	}
+	h.until("the client that started in the outage", func(u source.Update) bool {
+		s := cached.Status()
+		return s.State == clientlib.StateReady && s.Revision == u.Document.Revision
+	})
 
 	f.sessions.drop(session)
 	session, err := f.sessions.get()
@@ -124,6 +138,16 @@ func TestTheAPIServerIsKilledAndComesBack(t *testing.T) {
 	if string(found.data) != docFor(t, "d") {
 		t.Errorf("after a 410 the list found %s", found.data)
 	}
+}
+
+// client is a whole client that keeps its policy on disk.
+func (p *pod) client(t *testing.T, namespace string) *clientlib.Client {
+	t.Helper()
+	client, err := clientlib.New(t.Context(), "checkout", clientlib.WithCache(filepath.Dir(p.token)), clientlib.WithReporter(nil),
+		clientlib.WithLogger(slog.New(slog.DiscardHandler)),
+		clientlib.WithSource(source.Prefer(New("checkout", WithConfig(p.config), WithNamespace(namespace)), source.Dir(t.TempDir()))))
+	must(t, err)
+	return client
 }
 
 // follower is one that has listed and not begun to watch.

@@ -3,6 +3,8 @@ package kubesource
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -21,6 +23,9 @@ const (
 	requestTimeout = 10 * time.Second
 	// dialTimeout bounds a connection's coming about.
 	dialTimeout = 3 * time.Second
+	// maxAnswer bounds the answer to a list of one ConfigMap, which etcd bounds to
+	// about 1.5 MiB.
+	maxAnswer = 8 << 20
 	// pingAfter without a sign of life makes an HTTP/2 connection ask for one;
 	// without an answer in the same time it is closed.
 	pingAfter = 15 * time.Second
@@ -135,9 +140,37 @@ func openSession(config *rest.Config, brief bool) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client, err = rest.RESTClientForConfigAndClient(config, &http.Client{Transport: wrapped})
+	s.client, err = rest.RESTClientForConfigAndClient(config, &http.Client{Transport: bounded{wrapped}})
 	return s, err
 }
+
+// bounded keeps an answer from being read beyond maxAnswer; client-go would read
+// whatever comes. Watches have a bound for each event, in client-go.
+type bounded struct{ http.RoundTripper }
+
+func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := b.RoundTripper.RoundTrip(r)
+	if err == nil && !r.URL.Query().Has("watch") {
+		response.Body = &boundedBody{response.Body, maxAnswer}
+	}
+	return response, err
+}
+
+type boundedBody struct {
+	io.ReadCloser
+	left int
+}
+
+func (b *boundedBody) Read(p []byte) (int, error) {
+	if b.left <= 0 {
+		return 0, errLarge
+	}
+	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
+	b.left -= n
+	return n, err
+}
+
+var errLarge = fmt.Errorf("the answer has more than %d MiB, which no ConfigMap has", maxAnswer>>20)
 
 func (s *session) base(config *rest.Config, brief bool) (http.RoundTripper, error) {
 	if config.Transport != nil {

@@ -321,6 +321,21 @@ func TestAServerThatDoesNotAnswerIsToldOfSoon(t *testing.T) {
 	})
 }
 
+// Whatever stands in for an API server, memory is bounded.
+func TestAnAnswerWithoutEndIsNotRead(t *testing.T) {
+	withFake(t, func(f *fakeAPI) { f.endless = true }, func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(firstLook)
+		h.want("", source.ReasonUnreachable, source.DeliveryWatch)
+		if m := h.last().Message(); !strings.Contains(m, "more than 8 MiB") {
+			t.Errorf("the message is %q", m)
+		}
+		f.set(func() { f.endless = false })
+		f.put("timeouts", docFor(t, "all"))
+		advance(DefaultMaxBackoff)
+		h.want("all", source.ReasonNone, source.DeliveryWatch)
+	})
+}
+
 func TestRetryAfterIsHonoured(t *testing.T) {
 	busy := status(http.StatusTooManyRequests, metav1.StatusReasonTooManyRequests, "too busy")
 	busy.Details = &metav1.StatusDetails{RetryAfterSeconds: 20}
