@@ -81,10 +81,10 @@ func TestAllocations(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 50 {
+		for range 30 {
 			call()
 		}
-		return testing.AllocsPerRun(300, call)
+		return testing.AllocsPerRun(150, call)
 	}
 	plain, limited := measure(bare, 0), measure(bare, 10*time.Second)
 	policy, headers, without := measure(ours, 0), measure(unlisted, 0), measure(other, 0)
