@@ -22,14 +22,14 @@ func statements(r *v1alpha1.ClientReport) []plan.Statement {
 // while the time goes on: the plan from the census is at every moment the plan
 // from the reports themselves.
 func TestCountingByAndByIsCountingAtOnce(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(8) {
 		g := newGenerator(seed)
 		in := input(newPolicy(t, "p0", time.Hour, forWeb), newPolicy(t, "p1", time.Hour, `{"upstreams":[{"name":"theirs","hosts":["theirs.example.com"],"timeouts":{"connect":"1s"}}]}`))
 		in = store(in, plan.Plan(in))
 		written := plan.Plan(in)
 		var census plan.Census
 		live := map[string]v1alpha1.ClientReport{}
-		for step := range 40 {
+		for step := range 25 {
 			in.Now = in.Now.Add(time.Duration(g.IntN(30)) * time.Second)
 			for range g.IntN(4) {
 				pod := fmt.Sprintf("pod-%02d", g.IntN(12))
