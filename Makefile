@@ -34,7 +34,7 @@ test: check test-clientlib test-oldest ## Run all tests, with the race detector.
 	+$(MAKE) --no-print-directory -j2 test-operator test-outside
 
 .PHONY: test-outside
-test-outside: test-cluster test-reload
+test-outside: test-cluster test-reload test-bench
 
 .PHONY: check
 check: ## Check formatting and vet everything that builds quickly.
@@ -60,6 +60,10 @@ test-oldest: ## Hold the manifests against the oldest supported API server's own
 .PHONY: test-reload
 test-reload: ## Test hot reload against the kubelet's own volume writer.
 	cd test/reload && $(OUTSIDE) $(GOTEST) -race -trimpath ./...
+
+.PHONY: test-bench
+test-bench: ## Test that every client of the benchmarks does its work.
+	cd bench && $(OUTSIDE) go vet ./... && $(OUTSIDE) $(GOTEST) ./...
 
 .PHONY: test-cluster
 test-cluster: ## Test the local control plane.

@@ -1,0 +1,91 @@
+package main
+
+import (
+	"io"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// Every client of every group does its work; the numbers are nobody's business
+// here.
+func TestEveryCaseRuns(t *testing.T) {
+	for _, g := range groups() {
+		t.Run(g.name, func(t *testing.T) {
+			cases, done, err := g.open()
+			defer done()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if find(cases, g.base) == nil || find(cases, g.plain) == nil {
+				t.Errorf("there is no case %q or %q to compare with", g.base, g.plain)
+			}
+			for _, c := range cases {
+				if err := c.run(70); err != nil {
+					t.Errorf("%s: %v", c.name, err)
+				}
+			}
+		})
+	}
+}
+
+func TestReloadIsMeasured(t *testing.T) {
+	if err := reloads(io.Discard, options{only: regexp.MustCompile("reload"), rounds: 2}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// measured is a case with turns of the given times.
+func measured(name string, full bool, nanoseconds ...float64) *testCase {
+	c := &testCase{name: name, full: full, n: 100}
+	for _, ns := range nanoseconds {
+		c.turns = append(c.turns, turn{wall: ns, cpu: ns, bytes: 8, allocs: 2})
+	}
+	return c
+}
+
+// A round in which the machine was busy touches all cases, and no ratio.
+func TestRatiosAreThoseOfARound(t *testing.T) {
+	bare := measured("bare", false, 100, 1000, 100)
+	plain := measured("plain", false, 200, 2000, 200)
+	ours := measured("ours", false, 150, 1500, 150)
+	if r := ours.ratio(plain, wall); r != 0.75 {
+		t.Errorf("ratio %v, want 0.75", r)
+	}
+	if o := ours.over(bare, cpu); o != 50 {
+		t.Errorf("%v over bare, want 50", o)
+	}
+	if m := measured("", false, 4, 1, 3, 2).median(wall); m != 2.5 {
+		t.Errorf("median %v, want 2.5", m)
+	}
+}
+
+func TestTheTableComparesWithTheCheapestFullPeer(t *testing.T) {
+	g := &group{name: "stub", title: "a stub", base: "bare", plain: "plain"}
+	var out strings.Builder
+	g.print(&out, []*testCase{
+		measured("bare", false, 100), measured("plain", false, 200), measured("ours", false, 150),
+		measured("cheap but does less", false, 101), measured("dear", true, 900), measured("peer", true, 300),
+	})
+	lines := strings.Split(out.String(), "\n")
+	var row []string
+	for _, line := range lines {
+		if strings.HasSuffix(line, "  ours") {
+			row = strings.Fields(line)
+		}
+	}
+	want := "150 150 8 2 +0 1.50 0.75 0.75 0.50 0.50 0.25 ours"
+	if got := strings.Join(row, " "); got != want {
+		t.Errorf("the row of ours is\n%s, want\n%s in\n%s", got, want, out.String())
+	}
+}
+
+func TestRawResultsAreThoseOfGoBenchmarks(t *testing.T) {
+	var out strings.Builder
+	writeRawHeader(&out)
+	(&group{name: "stub"}).writeRaw(&out, []*testCase{measured("ours, all", false, 150, 160)})
+	form := regexp.MustCompile(`(?m)^Benchmarkstub/ours,_all-\d+\t100\t150\.0 ns/op\t150\.0 cpu-ns/op\t8 B/op\t2 allocs/op$`)
+	if !form.MatchString(out.String()) {
+		t.Errorf("not what benchstat reads:\n%s", out.String())
+	}
+}
