@@ -212,11 +212,12 @@ func (a *attempt) drain(resp *fasthttp.Response) bool {
 		bound = min(bound, left)
 	}
 	timer := a.flight.engine.Clock().AfterFunc(bound, a.interrupt)
-	defer timer.Stop()
 	streams := resp.StreamBody
 	resp.StreamBody = false
-	defer func() { resp.StreamBody = streams }()
-	return a.readBodyUpTo(resp, drainBytes) == nil
+	err := a.readBodyUpTo(resp, drainBytes)
+	resp.StreamBody = streams
+	// A timer that can no longer be stopped interrupts now or in a moment.
+	return timer.Stop() && err == nil
 }
 
 // deliver reads the body of the final response, or hands its stream to the caller.

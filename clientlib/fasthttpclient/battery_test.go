@@ -17,13 +17,12 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
+// The two do not run beside other tests: their limits are short.
 func TestTheRecordIsTrueOfBufferedBodies(t *testing.T) {
-	t.Parallel()
 	adaptertest.Run(t, adapter(false))
 }
 
 func TestTheRecordIsTrueOfStreamedBodies(t *testing.T) {
-	t.Parallel()
 	adaptertest.Run(t, adapter(true))
 }
 

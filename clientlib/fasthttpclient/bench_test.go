@@ -40,7 +40,7 @@ func prompt(conn net.Conn) {
 }
 
 // calls returns what makes one call under a policy, and one of fasthttp's own.
-func calls(t testing.TB, doc *document.Document, ctx context.Context) (under, native func()) {
+func calls(ctx context.Context, t testing.TB, doc *document.Document) (under, native func()) {
 	addr := serve(t, prompt)
 	policy, err := clientlib.New(t.Context(), "checkout", clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil),
 		clientlib.WithLogger(slog.New(slog.DiscardHandler)))
@@ -90,7 +90,7 @@ func TestAllocations(t *testing.T) {
 		{"total with a context that can end", rules(t, `"timeouts":{"total":"1m"}`, "127.0.0.1"), cancellable, 5},
 		{"everything", rules(t, everything, "127.0.0.1"), cancellable, 8},
 	} {
-		under, native := calls(t, c.doc, c.ctx)
+		under, native := calls(c.ctx, t, c.doc)
 		own := testing.AllocsPerRun(200, native)
 		got := testing.AllocsPerRun(200, under) - own
 		t.Logf("%s: %v allocations more than fasthttp", c.name, got)
@@ -112,11 +112,11 @@ func BenchmarkCall(b *testing.B) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	under, native := calls(b, doc(`"timeouts":{"total":"1m"}`), ctx)
+	under, native := calls(ctx, b, doc(`"timeouts":{"total":"1m"}`))
 	run("fasthttp with DoTimeout", native)
 	run("total", under)
-	under, _ = calls(b, doc(everything), ctx)
+	under, _ = calls(ctx, b, doc(everything))
 	run("everything", under)
-	under, _ = calls(b, rules(b, "", "elsewhere"), context.Background())
+	under, _ = calls(context.Background(), b, rules(b, "", "elsewhere"))
 	run("no policy", under)
 }

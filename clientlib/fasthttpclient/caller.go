@@ -24,7 +24,7 @@ type callerKey struct{}
 // [Client.Fasthttp]: its cancellation, deadline, ambient budget and call options.
 // It holds until the request is reset. The methods of [Client] take a context of
 // their own.
-func SetContext(req *fasthttp.Request, ctx context.Context) {
+func SetContext(ctx context.Context, req *fasthttp.Request) {
 	req.SetUserValue(callerKey{}, &caller{ctx: ctx})
 }
 
@@ -32,7 +32,7 @@ func SetContext(req *fasthttp.Request, ctx context.Context) {
 var callers sync.Pool
 
 // attach lets req carry the context of a call. detach has to follow.
-func attach(req *fasthttp.Request, ctx context.Context, follows bool) *caller {
+func attach(ctx context.Context, req *fasthttp.Request, follows bool) *caller {
 	c, ok := callers.Get().(*caller)
 	if !ok {
 		c = new(caller)

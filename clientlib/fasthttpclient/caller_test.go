@@ -21,10 +21,10 @@ func TestAContextReachesTheClientUnderneath(t *testing.T) {
 	inFakeTime(t, rules(t, `"timeouts":{"total":"10s"}`), func(b *bench) {
 		x := request("GET", "http://orders/hang")
 		ctx := clientlib.WithCall(deadline.With(b.t.Context(), 2*time.Second), clientlib.Route("/hang"))
-		fasthttpclient.SetContext(x.Request, ctx)
+		fasthttpclient.SetContext(ctx, x.Request)
 		for range 2 { // it stays, until the request is reset
 			b.start = time.Now()
-			fasthttpclient.SetContext(x.Request, deadline.With(ctx, 2*time.Second))
+			fasthttpclient.SetContext(deadline.With(ctx, 2*time.Second), x.Request)
 			x.err = b.client.Fasthttp().Do(x.Request, x.Response)
 			if e := b.failed(x); e.Source != kinds.SourceBudget || b.elapsed() > 2*time.Second || b.events.calls[0].Route != "/hang" {
 				b.t.Errorf("%v of the %s after %s, route %q", e.Kind, e.Source, b.elapsed(), b.events.calls[0].Route)

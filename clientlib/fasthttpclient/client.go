@@ -104,7 +104,7 @@ func (c *Client) CloseIdleConnections() { c.inner.CloseIdleConnections() }
 // does not matter. Where response bodies are streamed, the call's limits go on
 // until the stream was read to its end or closed.
 func (c *Client) Do(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response) error {
-	defer attach(req, ctx, false).detach(req)
+	defer attach(ctx, req, false).detach(req)
 	return c.inner.Do(req, resp)
 }
 
@@ -116,7 +116,7 @@ func (c *Client) DoTimeout(ctx context.Context, req *fasthttp.Request, resp *fas
 
 // DoDeadline is DoTimeout for a point in time.
 func (c *Client) DoDeadline(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response, deadline time.Time) error {
-	defer attach(req, ctx, false).detach(req)
+	defer attach(ctx, req, false).detach(req)
 	before := req.GetTimeOut()
 	defer req.SetTimeout(before)
 	return c.inner.DoDeadline(req, resp, deadline)
@@ -127,7 +127,7 @@ func (c *Client) DoDeadline(ctx context.Context, req *fasthttp.Request, resp *fa
 // budget, breaker signal and event; attempts and ceilings are those of each hop's
 // own policy.
 func (c *Client) DoRedirects(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response, max int) error {
-	who := attach(req, ctx, true)
+	who := attach(ctx, req, true)
 	defer who.detach(req)
 	err := c.inner.DoRedirects(req, resp, max)
 	who.stayed()

@@ -51,13 +51,17 @@ func read(c doer, req *fasthttp.Request, resp *fasthttp.Response) reading {
 	return r
 }
 
-// native and under are a client of fasthttp's and the same client under a policy
-// that looks at everything and limits nothing.
-func pairOfClients(t testing.TB, base *fasthttp.Client) (native, under *fasthttp.Client) {
+// threeClients are a client of fasthttp's, the same client under a policy that
+// looks at everything and limits nothing, and beside a policy for another host.
+func threeClients(t testing.TB, base *fasthttp.Client) []doer {
 	base.MaxIdemponentCallAttempts = 1
-	b := newBench(t, rules(t, `"timeouts":{"total":"1m","attempt":"50s","responseHeader":"40s","bodyIdle":"30s"}`, "127.0.0.1"), base)
 	t.Cleanup(base.CloseIdleConnections)
-	return base, b.client.Fasthttp()
+	clients := []doer{base}
+	for _, host := range []string{"127.0.0.1", "elsewhere"} {
+		doc := rules(t, `"timeouts":{"total":"1m","attempt":"50s","responseHeader":"40s","bodyIdle":"30s"}`, host)
+		clients = append(clients, newBench(t, doc, base).client.Fasthttp())
+	}
+	return clients
 }
 
 // Responses mean under a policy what they mean to fasthttp.
@@ -101,15 +105,14 @@ func TestResponsesAreReadAsFasthttpReadsThem(t *testing.T) {
 						_, _ = io.WriteString(conn, c.response)
 					}
 				})
-				native, under := pairOfClients(t, &fasthttp.Client{StreamResponseBody: streamed})
 				var readings []reading
-				for _, client := range []doer{native, under} {
+				for _, client := range threeClients(t, &fasthttp.Client{StreamResponseBody: streamed}) {
 					x := request(c.method, "http://"+addr+"/")
 					x.SkipBody = c.skip
 					readings = append(readings, read(client, x.Request, x.Response))
 				}
-				if readings[0] != readings[1] {
-					t.Errorf("fasthttp reads\n%+v\nunder a policy it is\n%+v", readings[0], readings[1])
+				if readings[0] != readings[1] || readings[0] != readings[2] {
+					t.Errorf("fasthttp reads\n%+v\nunder a policy it is\n%+v\nbeside one it is\n%+v", readings[0], readings[1], readings[2])
 				}
 			})
 		}
