@@ -92,6 +92,7 @@ func stripPod(pod *metav1.PartialObjectMetadata) {
 		Name:              pod.Name,
 		UID:               pod.UID,
 		ResourceVersion:   pod.ResourceVersion,
+		CreationTimestamp: pod.CreationTimestamp,
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -63,7 +64,7 @@ func (l *ledger) reported(ctx context.Context, pods client.Reader, report *store
 		p.entries[report.Name] = e
 	}
 	e.owner, e.since, e.statements, e.said = plan.OwningPod(report), report.CreationTimestamp.Time, report.statements, report.state
-	p.count(report.Name, e, e.lives(ctx, pods, client.ObjectKeyFromObject(report)))
+	p.count(report.Name, e, e.pod(ctx, pods, client.ObjectKeyFromObject(report)))
 }
 
 // gone notes a report that was deleted.
@@ -92,31 +93,34 @@ func (l *ledger) podChanged(ctx context.Context, pods client.Reader, pod types.N
 		return false
 	}
 	e := p.entries[pod.Name]
-	lives := e.lives(ctx, pods, pod)
-	if lives == (e.counted != stateOrphan) {
+	living := e.pod(ctx, pods, pod)
+	if (living != nil) == (e.counted != stateOrphan) {
 		return false
 	}
-	p.count(pod.Name, e, lives)
+	p.count(pod.Name, e, living)
 	return true
 }
 
-// lives reports whether the pod that owns a report is there. A pod that cannot
-// be looked up is not.
-func (e *entry) lives(ctx context.Context, pods client.Reader, key types.NamespacedName) bool {
+// pod returns the pod that owns a report, nil when it does not live. One that
+// cannot be looked up does not.
+func (e *entry) pod(ctx context.Context, pods client.Reader, key types.NamespacedName) *metav1.PartialObjectMetadata {
 	if e.owner == "" {
-		return false
+		return nil
 	}
 	pod := newPod()
 	if err := pods.Get(ctx, key, pod, client.UnsafeDisableDeepCopy); err != nil {
-		return false
+		return nil
 	}
-	return pod.UID == e.owner && pod.DeletionTimestamp == nil
+	if pod.UID != e.owner || pod.DeletionTimestamp != nil {
+		return nil
+	}
+	return pod
 }
 
-// count enters what an entry says, or takes it out.
-func (p *page) count(name string, e *entry, lives bool) {
-	if lives {
-		p.census.Set(name, e.since, e.statements)
+// count enters what an entry says, or takes it out when its pod does not live.
+func (p *page) count(name string, e *entry, living *metav1.PartialObjectMetadata) {
+	if living != nil {
+		p.census.Set(name, plan.FirstSaid(e.since, living.CreationTimestamp.Time), e.statements)
 		p.move(e, e.said)
 		return
 	}

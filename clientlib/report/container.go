@@ -43,7 +43,9 @@ func containerOf(mounts func() ([]byte, error)) string {
 
 // manager is the field manager of a container. The containers of a pod share its
 // report, and the API server keeps apart what each of them says: an apply takes
-// back what its own manager said before and no more.
+// back what its own manager said before and no more. A pod that takes over the
+// name of another one with several containers is refused for a second owner until
+// the garbage collector took the old report away, and then tries again.
 func manager(container string) string {
 	if container == "" {
 		return FieldManager

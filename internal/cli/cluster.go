@@ -182,10 +182,10 @@ func (c *cluster) reports(ctx context.Context, in *plan.Input) error {
 	if err != nil {
 		return err
 	}
-	alive := map[string]types.UID{}
+	alive := map[string]*unstructured.Unstructured{}
 	for i := range pods {
 		if pods[i].GetDeletionTimestamp() == nil {
-			alive[pods[i].GetName()] = pods[i].GetUID()
+			alive[pods[i].GetName()] = &pods[i]
 		}
 	}
 	reports, err := c.list(ctx, reportResource)
@@ -193,11 +193,13 @@ func (c *cluster) reports(ctx context.Context, in *plan.Input) error {
 		return err
 	}
 	for i := range reports {
-		if owner := plan.OwningPod(&reports[i]); owner == "" || owner != alive[reports[i].GetName()] {
+		pod := alive[reports[i].GetName()]
+		if pod == nil || pod.GetUID() != plan.OwningPod(&reports[i]) {
 			continue
 		}
 		var report v1alpha1.ClientReport
 		if err := decode(&reports[i], &report); err == nil {
+			report.CreationTimestamp.Time = plan.FirstSaid(report.CreationTimestamp.Time, pod.GetCreationTimestamp().Time)
 			in.Reports = append(in.Reports, report)
 		}
 	}

@@ -1,6 +1,8 @@
 package plan
 
 import (
+	"time"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
@@ -18,4 +20,14 @@ func OwningPod(report metav1.Object) types.UID {
 		return ""
 	}
 	return owner.UID
+}
+
+// FirstSaid is when a pod can have said something first: when its report was
+// made, or when it was made itself, where it took over the report of an earlier
+// pod of its name.
+func FirstSaid(reportCreated, podCreated time.Time) time.Time {
+	if podCreated.After(reportCreated) {
+		return podCreated
+	}
+	return reportCreated
 }

@@ -2,6 +2,7 @@ package plan_test
 
 import (
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -9,6 +10,17 @@ import (
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
+
+// A pod that takes over the report of an earlier one of its name has its own
+// time to follow.
+func TestAPodHasItsOwnTimeWhoseverReportItTakesOver(t *testing.T) {
+	early, late := now.Add(-time.Hour), now
+	for _, c := range []struct{ report, pod, want time.Time }{{early, late, late}, {late, early, late}, {early, early, early}} {
+		if got := plan.FirstSaid(c.report, c.pod); !got.Equal(c.want) {
+			t.Errorf("report of %s, pod of %s: %s, want %s", c.report, c.pod, got, c.want)
+		}
+	}
+}
 
 func TestReportBelongsToThePodOfItsName(t *testing.T) {
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u"}

@@ -25,7 +25,8 @@ type Input struct {
 	// Existing are the documents of the namespace as they are stored.
 	Existing []ExistingDocument
 	// Reports of live pods only: the owner exists, with the UID that the report
-	// names, and is neither finished nor being deleted.
+	// names, and is neither finished nor being deleted. Their creationTimestamp
+	// is [FirstSaid].
 	Reports []v1alpha1.ClientReport
 	// Voices are such reports too, counted already; see [Census]. They show in
 	// every number, but not in [Output.Readers].
