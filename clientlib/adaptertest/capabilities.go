@@ -44,6 +44,9 @@ type proof struct {
 const (
 	// limit is the usual limit of a policy.
 	limit = 60 * time.Millisecond
+	// ample is a limit that leaves time for a connection to be made and a request to
+	// be seen, also on a machine that is busy.
+	ample = 250 * time.Millisecond
 	// held is how long a call lasts that nothing cuts, where the record says that
 	// it is cut. Whoever tells the truth never waits for it.
 	held = 5 * time.Second
@@ -162,15 +165,16 @@ func cutsSilentBody(l *lab, hold time.Duration) sight {
 	return sawLimit(o, failure.ReadTimeout, "timeouts.bodyIdle", limit)
 }
 
-// reallyStops asks the server whether its client has gone.
+// reallyStops asks the server whether its client has gone. The request has time to
+// get there before the limit passes.
 func reallyStops(l *lab, hold time.Duration) sight {
-	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s"}`, limit), Setup{})
-	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: hold}})
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s"}`, ample), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: ample + hold}})
 	if o.kind != failure.TotalTimeout {
 		return sawf(missing, "%s", o)
 	}
 	began := time.Now() //nolint:forbidigo // the battery measures real servers
-	if eventually(hold, func() bool { return b.peer.Left() == b.requests() }) {
+	if eventually(hold, func() bool { return b.peer.Left() > 0 }) {
 		return sawf(full, "the server saw its client leave within %s of the end of the call", time.Since(began))
 	}
 	return sawf(missing, "%s after the end of the call the server was still working for it", hold)

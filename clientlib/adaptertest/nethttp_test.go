@@ -3,6 +3,7 @@ package adaptertest
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -17,8 +18,12 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
 )
 
-// TestMain fails when a check leaves a goroutine behind.
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain fails when a check leaves a goroutine behind. Checks wait far more than
+// they compute, so more of them run at a time than there are processors.
+func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8")
+	goleak.VerifyTestMain(m)
+}
 
 func TestTheRecordOfNetHTTPIsTrue(t *testing.T) { Run(t, netHTTP()) }
 

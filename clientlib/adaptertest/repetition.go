@@ -143,7 +143,7 @@ func takesOptions(l *lab, _ time.Duration) sight {
 
 // limitsSharedConnection cuts one of two calls that share a connection.
 func limitsSharedConnection(l *lab, hold time.Duration) sight {
-	const attempt = 5 * limit
+	const attempt = 2 * ample
 	b := l.open(fmt.Sprintf(`"timeouts":{"attempt":"%s"}`, attempt), Setup{HTTP2: true})
 	b.do(Call{}) // opens the connection
 	var other *outcome
@@ -151,7 +151,7 @@ func limitsSharedConnection(l *lab, hold time.Duration) sight {
 	calls.Go(func() {
 		other = b.do(Call{Behaviour: Behaviour{Does: Drips, Pieces: 20, Every: attempt / 10}})
 	})
-	cut := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: hold}})
+	cut := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: attempt + hold}})
 	calls.Wait()
 	connections := map[int]bool{}
 	for _, s := range b.peer.Seen() {

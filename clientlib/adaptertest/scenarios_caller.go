@@ -89,7 +89,7 @@ func budgetIsTighter(l *lab) {
 		l.findf("the call ended with %s, want TotalTimeout of the budget", o)
 	}
 	b.neutral()
-	b = l.open(fmt.Sprintf(`"timeouts":{"total":"%s"}`, limit), Setup{})
+	b = l.open(fmt.Sprintf(`"timeouts":{"total":"%s"}`, ample), Setup{})
 	o = b.doIn(deadline.With(context.Background(), time.Minute), Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
 	b.expect(o, want{kind: failure.TotalTimeout, field: "timeouts.total", requests: 1})
 }
@@ -104,7 +104,7 @@ func budgetIsSpent(l *lab) {
 }
 
 func budgetIsDetached(l *lab) {
-	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s"}`, 2*limit), Setup{})
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s"}`, ample), Setup{})
 	ctx := deadline.Detach(deadline.With(context.Background(), limit/2))
 	o := b.doIn(ctx, Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
 	b.expect(o, want{kind: failure.TotalTimeout, field: "timeouts.total", requests: 1})

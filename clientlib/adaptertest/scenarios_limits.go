@@ -31,9 +31,13 @@ var limitScenarios = []scenario{
 // The third attempt is clamped to what is left. A machine that is busy may not
 // get to it.
 func hungUntilTotal(l *lab) {
-	const total, attempt = 400 * time.Millisecond, 150 * time.Millisecond
+	const total, attempt = 4 * ample, 3 * ample / 2
 	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s","attempt":"%s"},%s`, total, attempt, tries(3)), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
+	if o.kind == failure.AttemptTimeout && b.skip() == failure.SkipDeadline {
+		l.t.Logf("too busy to see the total end the last attempt: %s", o)
+		return
+	}
 	if o.kind != failure.TotalTimeout || o.failure == nil || o.failure.Field != "timeouts.total" || o.elapsed < total {
 		l.findf("the call ended with %s, want TotalTimeout by timeouts.total after %s", o, total)
 		return
@@ -49,10 +53,10 @@ func hungUntilTotal(l *lab) {
 }
 
 func hungUntilCeiling(l *lab) {
-	b := l.open(fmt.Sprintf(`"timeouts":{"total":"30s","attempt":"%s"},%s`, limit, tries(3)), Setup{})
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"30s","attempt":"%s"},%s`, ample, tries(3)), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
 	b.expect(o, want{kind: failure.AttemptTimeout, field: "timeouts.attempt", skip: failure.SkipAttempts, requests: 3})
-	if least := 3*limit + 3*time.Millisecond; o.elapsed < least {
+	if least := 3*ample + 3*time.Millisecond; o.elapsed < least {
 		l.findf("%s, before three ceilings and two waits had passed (%s)", o, least)
 	}
 }
@@ -69,7 +73,7 @@ func inTime(l *lab) {
 // bodyBeyondTotal reads a body that takes longer than the total.
 func bodyBeyondTotal(scope string, does Feature) func(*lab) {
 	return func(l *lab) {
-		const total = 300 * time.Millisecond
+		const total = ample
 		rules := fmt.Sprintf(`"timeouts":{"total":"%s"}`, total)
 		if scope != "" {
 			rules = fmt.Sprintf(`"timeouts":{"total":"%s","scope":%q}`, total, scope)
@@ -84,7 +88,7 @@ func bodyBeyondTotal(scope string, does Feature) func(*lab) {
 }
 
 func cutStream(l *lab) {
-	const total = 150 * time.Millisecond
+	const total = ample
 	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s","scope":"Body"}`, total), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Streams, Pieces: int(l.a.hold / (total / 4)), Every: total / 4}})
 	b.expect(o, want{kind: failure.TotalTimeout, field: "timeouts.total", requests: 1})
@@ -94,7 +98,7 @@ func cutStream(l *lab) {
 }
 
 func bodyBeyondAttempt(l *lab) {
-	const attempt = 300 * time.Millisecond
+	const attempt = ample
 	b := l.open(fmt.Sprintf(`"timeouts":{"attempt":"%s"}`, attempt), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Drips, Pieces: 5, Every: attempt / 4}})
 	b.expect(o, want{ok: true, requests: 1})

@@ -59,7 +59,7 @@ func serversFault(l *lab) {
 }
 
 func limitOpens(l *lab) {
-	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s"},`, limit)+oneFailureOpens, Setup{})
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s"},`, ample)+oneFailureOpens, Setup{})
 	b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
 	o := b.do(Call{})
 	b.expect(o, want{kind: failure.CircuitOpen, requests: 1})
@@ -71,9 +71,9 @@ func swapUnderWay(l *lab) {
 	go func() {
 		defer close(swapped)
 		eventually(patience, func() bool { return b.requests() == 1 })
-		b.client.Engine().Swap(parse(l.t, fmt.Sprintf(`"timeouts":{"total":"%s"}`, limit)))
+		b.client.Engine().Swap(parse(l.t, fmt.Sprintf(`"timeouts":{"total":"%s"}`, ample)))
 	}()
-	first := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: 5 * limit}})
+	first := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: 2 * ample}})
 	<-swapped
 	b.expect(first, want{ok: true, requests: 1})
 	next := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
