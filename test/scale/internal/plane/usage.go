@@ -68,3 +68,42 @@ func kibibytes(text string) (int64, error) {
 	n, err := strconv.ParseInt(text, 10, 64)
 	return n << 10, err
 }
+
+// ServerCPU is the processor time that API server and etcd of the plane have
+// taken since their start.
+func (p *Plane) ServerCPU() (time.Duration, error) {
+	entries, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0, err
+	}
+	total := time.Duration(0)
+	for _, entry := range entries {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil || !isServer(pid) {
+			continue
+		}
+		usage, err := usageOf(pid)
+		if err != nil {
+			return 0, err
+		}
+		total += usage.CPU
+	}
+	return total, nil
+}
+
+// isServer reports whether a process is an API server or etcd that this process
+// started.
+func isServer(pid int) bool {
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false // it has ended meanwhile
+	}
+	_, after, _ := strings.Cut(string(stat), "(")
+	name, after, _ := strings.Cut(after, ") ")
+	fields := strings.Fields(after)
+	if name != "kube-apiserver" && name != "etcd" || len(fields) < 2 {
+		return false
+	}
+	parent, err := strconv.Atoi(fields[1])
+	return err == nil && parent == os.Getpid()
+}
