@@ -99,7 +99,7 @@ $(BIN)/bench:
 # The files are for go tool pprof.
 PROFILES := $(BIN)/profiles
 .PHONY: profile
-profile: profile-client ## Profile the hot paths into bin/profiles/.
+profile: profile-client profile-operator ## Profile the hot paths into bin/profiles/.
 
 .PHONY: profile-client
 profile-client: $(BIN)/bench
@@ -117,6 +117,19 @@ profile-client: $(BIN)/bench
 		go tool pprof -top -focus 'clientlib/(nethttp|engine|clientprom)' $(BIN)/bench $(PROFILES)/stub-64.$$profile; \
 		go tool pprof -top -focus 'clientlib/(nethttp|engine|clientprom)' -ignore 'net/http\.\(\*(Transport|bodyEOFSignal)' $(BIN)/bench $(PROFILES)/loopback-64.$$profile; \
 	done
+
+# The plan and the documents by their benchmarks, the operator as a process under
+# load: smaller than the load of ten thousand policies, of the same shape.
+.PHONY: profile-operator
+profile-operator: $(BIN)/cluster
+	mkdir -p $(PROFILES)
+	for package in internal/plan clientlib/document; do \
+		name=$$(basename $$package); \
+		go test -run '^$$' -bench . -o $(PROFILES)/$$name.test -cpuprofile $(PROFILES)/$$name.cpu -memprofile $(PROFILES)/$$name.allocs ./$$package; \
+		go tool pprof -top -cum -nodecount 25 $(PROFILES)/$$name.test $(PROFILES)/$$name.cpu; \
+	done
+	assets=$$($(BIN)/cluster build etcd kube-apiserver kubectl); \
+	KUBEBUILDER_ASSETS=$$assets go run ./test/scale/policies -policies 2000 -namespaces 100 -profiles $(PROFILES)
 
 .PHONY: build
 build: ## Build manager and kubectl plugin into bin/.
