@@ -3,6 +3,7 @@ package httpclients
 import (
 	"context"
 	"errors"
+	"flag"
 	"net"
 	"net/http"
 	"net/url"
@@ -22,6 +23,8 @@ import (
 // TestMain fails when a test leaves a goroutine behind. fasthttp's cleaners look
 // every few seconds whether they can end.
 func TestMain(m *testing.M) {
+	// They wait far more than they compute.
+	_ = flag.Set("test.parallel", "8")
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*TCPDialer).tcpAddrsClean"))
