@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+// Case A18.
 func TestTheRecordOfNetHTTPIsTrue(t *testing.T) { Run(t, netHTTP()) }
 
 // netHTTP is the adapter for net/http.

@@ -60,6 +60,7 @@ func TestRecordsThatContradictThemselvesAreRefused(t *testing.T) {
 	}
 }
 
+// Case A15.
 func TestDeadKindsAreThoseThatNoAttemptCanEndWith(t *testing.T) {
 	for _, c := range []struct {
 		kind string

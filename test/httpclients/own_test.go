@@ -69,6 +69,8 @@ func TestRetriesOfRestyMultiply(t *testing.T) {
 
 // The timeout of resty v2 is that of the http.Client that it was handed, which
 // works against the policy: the status says so.
+//
+// Case T01.
 func TestTheTimeoutOfResty2IsToldOf(t *testing.T) {
 	server := adaptertest.NewHTTPServer(t, adaptertest.Setup{})
 	client := newClient(t, twoAttempts)
