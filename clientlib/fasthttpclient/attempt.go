@@ -20,8 +20,8 @@ type attempt struct {
 
 	flight *flight
 	began  time.Time
-	// unhook keeps the end of the caller's context from interrupting; false when it
-	// is too late for that. nil for a context without an end.
+	// unhook keeps the end of the caller's context from interrupting; nil for a
+	// context without an end.
 	unhook func() bool
 	// timer of timeouts.connect while the connection is waited for.
 	timer  clock.Timer
@@ -42,23 +42,12 @@ func (a *attempt) send(req *fasthttp.Request, resp *fasthttp.Response, body *req
 	if ctx := a.flight.ctx; ctx.Done() != nil {
 		a.unhook = context.AfterFunc(ctx, a.Interrupt)
 	}
-	err := a.exchange.connect(&a.Scope, a.dialWithin(), req, resp, a)
-	a.connected()
-	if err != nil {
-		return a.failed(atConnect, err)
-	}
-	if err := a.write(req, body); err != nil {
-		return a.failed(atWrite, err)
-	}
-	var await func()
-	if a.Rules().ResponseHeader > 0 {
-		await = a.awaitReply
-	}
-	if err := a.readHead(resp, await); err != nil {
-		return a.failed(atHead, err)
-	}
+	at, err := a.roundTrip(req, resp, body)
 	if a.Rules().Shadow {
 		a.compareHeaders()
+	}
+	if err != nil {
+		return a.failed(at, err)
 	}
 	a.status = resp.StatusCode()
 	// Buffered, the caller has nothing of a stream before its end.
@@ -67,6 +56,23 @@ func (a *attempt) send(req *fasthttp.Request, resp *fasthttp.Response, body *req
 		return a.failed(atHead, nil)
 	}
 	return result{responded: true, outcome: a.classifyStatus(resp)}
+}
+
+// roundTrip goes as far as the headers of the response, and says where it ended.
+func (a *attempt) roundTrip(req *fasthttp.Request, resp *fasthttp.Response, body *requestBody) (stage, error) {
+	err := a.exchange.connect(&a.Scope, a.dialWithin(), req, resp, a)
+	a.connected()
+	if err != nil {
+		return atConnect, err
+	}
+	if err := a.write(req, body); err != nil {
+		return atWrite, err
+	}
+	var await func()
+	if a.Rules().ResponseHeader > 0 {
+		await = a.awaitReply
+	}
+	return atHead, a.readHead(resp, await)
 }
 
 // Interrupt is called when a limit or the caller ended the attempt.
@@ -184,15 +190,13 @@ func (a *attempt) cause(at stage, err error) error {
 	return err
 }
 
-// finish ends the scope and gives the connection back; once. A connection that is
-// being interrupted, now or in a moment, is not kept.
+// finish ends the scope and gives the connection back; once.
 func (a *attempt) finish(keep bool) {
 	a.Finish()
-	keep = keep && a.Fired() == engine.LimitNone
-	if a.unhook != nil && !a.unhook() {
-		keep = false
+	if a.unhook != nil {
+		a.unhook()
 	}
-	a.release(keep)
+	a.release(keep && a.Fired() == engine.LimitNone)
 }
 
 // discard ends an attempt that is going to be repeated.
@@ -212,12 +216,11 @@ func (a *attempt) drain(resp *fasthttp.Response) bool {
 		bound = min(bound, left)
 	}
 	timer := a.flight.engine.Clock().AfterFunc(bound, a.interrupt)
+	defer timer.Stop()
 	streams := resp.StreamBody
 	resp.StreamBody = false
-	err := a.readBodyUpTo(resp, drainBytes)
-	resp.StreamBody = streams
-	// A timer that can no longer be stopped interrupts now or in a moment.
-	return timer.Stop() && err == nil
+	defer func() { resp.StreamBody = streams }()
+	return a.readBodyUpTo(resp, drainBytes) == nil
 }
 
 // deliver reads the body of the final response, or hands its stream to the caller.
@@ -226,7 +229,7 @@ func (a *attempt) deliver(resp *fasthttp.Response) error {
 	if resp.StreamBody && !bodiless(resp) {
 		s := newStream(&a.exchange, resp, a)
 		a.stream.Store(s)
-		if a.done.Load() {
+		if a.interrupted() {
 			s.abandon() // the attempt ended before there was one
 		}
 		return nil

@@ -242,3 +242,22 @@ func TestAFailedCallLeavesNothingOfAnEarlierAttempt(t *testing.T) {
 		}
 	})
 }
+
+// A stream that is closed at the moment at which it ends: the interruption must not
+// reach the connection in its next owner's hands.
+func TestAnInterruptionStaysWithItsCall(t *testing.T) {
+	t.Parallel()
+	addr := serve(t, prompt)
+	b := newBench(t, rules(t, `"timeouts":{"total":"1m"}`, "127.0.0.1"), &fasthttp.Client{StreamResponseBody: true, MaxConnsPerHost: 1})
+	for range 300 {
+		x := b.do(t.Context(), request("GET", "http://"+addr))
+		if x.err != nil {
+			t.Fatal(x.err)
+		}
+		stream := x.Response.BodyStream().(fasthttp.ReadCloserWithError)
+		var both sync.WaitGroup
+		both.Go(func() { _, _ = io.ReadAll(stream) })
+		both.Go(func() { _ = stream.CloseWithError(errors.New("enough")) })
+		both.Wait()
+	}
+}

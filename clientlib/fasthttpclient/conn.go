@@ -2,7 +2,7 @@ package fasthttpclient
 
 import (
 	"net"
-	"sync/atomic"
+	"sync"
 	"time"
 )
 
@@ -98,23 +98,43 @@ func (c *conn) rest() {
 }
 
 // interrupter ends the input and output of an exchange from outside, whatever it
-// is doing, and for good.
+// is doing, and for good. Once the exchange has let go of its connection, nothing
+// reaches that any more.
 type interrupter struct {
-	done atomic.Bool
-	conn atomic.Pointer[conn]
+	mu   sync.Mutex
+	done bool
+	conn *conn // nil while there is none
 }
 
+// interrupt may be called by any goroutine, at any time.
 func (i *interrupter) interrupt() {
-	i.done.Store(true)
-	if c := i.conn.Load(); c != nil {
-		_ = c.SetDeadline(longAgo)
+	i.change(func() { i.done = true })
+}
+
+// change does something to the connection's deadlines, over which an interruption
+// wins, whenever it came.
+func (i *interrupter) change(f func()) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	f()
+	if i.done && i.conn != nil {
+		_ = i.conn.SetDeadline(longAgo)
 	}
 }
 
-// again lets an interruption win over a connection or a deadline that was set at
-// the same moment.
-func (i *interrupter) again() {
-	if c := i.conn.Load(); c != nil && i.done.Load() {
-		_ = c.SetDeadline(longAgo)
-	}
+// hold lets interruptions reach the connection, which may have come before it.
+func (i *interrupter) hold(c *conn) { i.change(func() { i.conn = c }) }
+
+// letGo ends that, and reports whether the exchange was interrupted.
+func (i *interrupter) letGo() (interrupted bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.conn = nil
+	return i.done
+}
+
+func (i *interrupter) interrupted() bool {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	return i.done
 }

@@ -61,8 +61,7 @@ func (x *exchange) connect(ctx context.Context, within time.Duration, req *fasth
 		}
 		x.conn.Conn, x.conn.probe = raw, newProbe(raw)
 	}
-	x.interrupter.conn.Store(x.conn)
-	x.again()
+	x.hold(x.conn)
 	resp.ParseNetConn(x.conn)
 	return nil
 }
@@ -100,8 +99,7 @@ func (x *exchange) take(closeAfter bool) error {
 // write sends the request.
 func (x *exchange) write(req *fasthttp.Request) error {
 	c := x.conn
-	c.limitWrite(x.sooner(x.hc.WriteTimeout))
-	x.again()
+	x.change(func() { c.limitWrite(x.sooner(x.hc.WriteTimeout)) })
 	aged := x.hc.MaxConnDuration > 0 && time.Since(c.born) > x.hc.MaxConnDuration && !req.ConnectionClose()
 	if aged {
 		req.SetConnectionClose()
@@ -143,8 +141,7 @@ var errInterim = errors.New("fasthttpclient: too many 1xx informational response
 // readHead reads the headers of the response. await, where it is not nil, is
 // called before each wait for one, informational ones included.
 func (x *exchange) readHead(resp *fasthttp.Response, await func()) error {
-	x.conn.limitRead(x.sooner(x.hc.ReadTimeout))
-	x.again()
+	x.change(func() { x.conn.limitRead(x.sooner(x.hc.ReadTimeout)) })
 	if x.hc.DisableHeaderNamesNormalizing {
 		resp.Header.DisableNormalizing()
 	}
@@ -214,7 +211,7 @@ func (x *exchange) release(keep bool) {
 		x.br = nil
 	}
 	if c := x.conn; c != nil {
-		if keep && !x.closing && !x.done.Load() && c.err == nil {
+		if interrupted := x.letGo(); keep && !interrupted && !x.closing && c.err == nil {
 			c.rest()
 			c.keep()
 		} else {
@@ -244,6 +241,5 @@ func plainExchange(h *host, hc *fasthttp.HostClient) *exchange {
 // recycle is called for a plain exchange that was released.
 func (x *exchange) recycle() {
 	x.host, x.hc, x.deadline, x.closing = nil, nil, time.Time{}, false
-	x.interrupter.conn.Store(nil)
 	plainExchanges.Put(x)
 }

@@ -2,6 +2,7 @@ package fasthttpclient
 
 import (
 	"context"
+	"errors"
 	"net/url"
 	"time"
 
@@ -179,7 +180,8 @@ func (f *flight) conclude(a *attempt, resp *fasthttp.Response, res result, d eng
 	} else {
 		f.Settle(res.outcome, res.attribution, d)
 	}
-	return false, a.deliver(resp)
+	err = a.deliver(resp)
+	return err != nil && f.native() && !errors.Is(err, fasthttp.ErrBodyTooLarge), err
 }
 
 // forget takes what an earlier attempt left in the response.

@@ -54,7 +54,7 @@ func (s *stream) Read(p []byte) (int, error) {
 // cut reports whether a limit passed: what looks like the end of the body then is
 // none, a server that sees its client leave may end it in good order.
 func (s *stream) cut() bool {
-	return s.attempt != nil && (s.exchange.done.Load() || s.attempt.Fired() != engine.LimitNone)
+	return s.attempt != nil && (s.exchange.interrupted() || s.attempt.Fired() != engine.LimitNone)
 }
 
 // end ends the body for an error, io.EOF included. It is called with the lock.
