@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -33,6 +34,7 @@ func CacheOptions(namespaces ...string) cache.Options {
 				Label:     labels.SelectorFromSet(managedBy()),
 				Transform: transform(summarizeDocument),
 			},
+			&storedPolicy{}:   {Transform: transform(stripPolicy)},
 			&corev1.Service{}: {Transform: transform(stripService)},
 			newPod(): {
 				// Finished pods do not run a client any more.
@@ -82,6 +84,15 @@ func transform[T client.Object](strip func(T)) toolscache.TransformFunc {
 			strip(object)
 		}
 		return in, nil
+	}
+}
+
+// stripPolicy takes away the second copy of the spec that kubectl apply leaves in
+// an annotation.
+func stripPolicy(policy *storedPolicy) {
+	if _, there := policy.Annotations[corev1.LastAppliedConfigAnnotation]; there {
+		policy.Annotations = maps.Clone(policy.Annotations)
+		delete(policy.Annotations, corev1.LastAppliedConfigAnnotation)
 	}
 }
 

@@ -325,3 +325,19 @@ func TestGoodNewsIsBoundedAndBadNewsIsNot(t *testing.T) {
 		t.Errorf("events are %v", counts)
 	}
 }
+
+func TestTheCacheKeepsOneCopyOfASpec(t *testing.T) {
+	annotations := map[string]string{corev1.LastAppliedConfigAnnotation: `{"spec":{}}`, "example.com/look": "again"}
+	policy := &storedPolicy{}
+	policy.Annotations = annotations
+	policy.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl"}}
+	if _, err := transform(stripPolicy)(policy); err != nil {
+		t.Fatal(err)
+	}
+	if len(policy.ManagedFields) != 0 || len(policy.Annotations) != 1 || policy.Annotations["example.com/look"] != "again" {
+		t.Errorf("kept %v, %v", policy.ManagedFields, policy.Annotations)
+	}
+	if len(annotations) != 2 {
+		t.Error("the map of somebody else was changed")
+	}
+}
