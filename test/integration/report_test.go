@@ -324,3 +324,58 @@ func TestKubectlWaitIsADeployGate(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestAnEditMovesTheStatusOfItsPolicyAlone: twenty policies share a document, so
+// an edit of one gives every pod a new revision. What the pods say of the other
+// nineteen stays, and so do their statuses.
+//
+// Case O18.
+func TestAnEditMovesTheStatusOfItsPolicyAlone(t *testing.T) {
+	p := shared.startReady(t, quick)
+	namespace := shared.newNamespace(t)
+	policies := make([]*v1alpha1.TimeoutPolicy, 20)
+	for i := range policies {
+		policies[i] = newPolicy(namespace, fmt.Sprintf("checkout-%02d", i), func(p *v1alpha1.TimeoutPolicy) {
+			p.Spec.Upstreams[0].Name = v1alpha1.Label(fmt.Sprintf("orders-%02d", i))
+			p.Spec.Upstreams[0].Hosts = []v1alpha1.HostPattern{v1alpha1.HostPattern(fmt.Sprintf("orders-%02d.example.com", i))}
+		})
+		shared.create(t, policies[i])
+	}
+	var said []any
+	for _, policy := range policies {
+		shared.expectProgrammed(t, policy)
+		said = append(said, map[string]any{"namespace": namespace, "name": policy.Name, "uid": string(policy.UID), "generation": int64(1), "state": "Applied"})
+	}
+	has := func(revision string) map[string]any {
+		c := checkoutClient(revision, allCapable())
+		c["policies"] = said
+		return c
+	}
+	p.settle(t)
+	pods := make([]*corev1.Pod, 5)
+	for i := range pods {
+		pods[i] = shared.newPod(t, namespace, fmt.Sprintf("checkout-%d", i))
+		shared.reportAs(t, pods[i], has(shared.revision(t, namespace, "timeouts-checkout")))
+	}
+	for _, policy := range policies {
+		shared.expectStatus(t, policy, summary("5/5", "5/5"))
+	}
+	p.settle(t)
+
+	edited := policies[7]
+	p.requests.reset()
+	edit(t, shared, edited, func(p *v1alpha1.TimeoutPolicy) { p.Spec.Upstreams[0].Timeouts.Total = duration("2s") })
+	shared.expectCondition(t, edited, v1alpha1.ConditionAcknowledged, metav1.ConditionUnknown, v1alpha1.ReasonPropagating)
+	said[7].(map[string]any)["generation"] = int64(2)
+	for _, pod := range pods {
+		shared.reportAs(t, pod, has(shared.revision(t, namespace, "timeouts-checkout")))
+	}
+	shared.expectStatus(t, edited, summary("5/5", "5/5"))
+	p.settle(t)
+	for _, policy := range policies {
+		writes := p.requests.writes("/"+namespace+"/timeoutpolicies/"+policy.Name+"/", "/status")
+		if policy == edited && len(writes) == 0 || policy != edited && len(writes) > 0 {
+			t.Errorf("%s: %d status writes", policy.Name, len(writes))
+		}
+	}
+}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 	"github.com/timeout-operator/timeout-operator/clientlib/capability"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/report"
 	"github.com/timeout-operator/timeout-operator/test/scale/internal/plane"
 )
@@ -29,8 +30,8 @@ type fleet struct {
 	options  options
 	pods     []plane.Pod
 	policies []client.ObjectKey
-	// revisions of the documents by namespace, as pods have them.
-	revisions map[string]string
+	// documents by namespace, as pods have them.
+	documents map[string]*document.Document
 	// made counts pods, for names that never come back.
 	made int
 }
@@ -101,8 +102,11 @@ func (f *fleet) report(ctx context.Context, pods []plane.Pod) error {
 // statement is the clients of a report, as clientlib writes them.
 func (f *fleet) statement(namespace string) string {
 	c := report.Client{Name: clientName, Delivery: "Mount", State: report.StateFallback, Adapters: []report.Adapter{report.NewAdapter(capability.NetHTTP())}}
-	if revision := f.revisions[namespace]; revision != "" {
-		c.State, c.Revision = report.StateReady, revision
+	if doc := f.documents[namespace]; doc != nil {
+		c.State, c.Revision = report.StateReady, doc.Revision
+		for _, p := range doc.Policies {
+			c.Policies = append(c.Policies, report.Policy{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Generation: p.Generation, State: report.PolicyApplied})
+		}
 	}
 	text, _ := json.Marshal([]report.Client{c})
 	return string(text)
@@ -139,13 +143,17 @@ func (f *fleet) propagate(ctx context.Context) error {
 	if err := f.await(ctx, isTrue(v1alpha1.ConditionProgrammed)); err != nil {
 		return err
 	}
-	f.revisions = map[string]string{}
+	f.documents = map[string]*document.Document{}
 	var documents corev1.ConfigMapList
 	if err := f.plane.Client.List(ctx, &documents, client.MatchingLabels{v1alpha1.LabelDocument: clientName}); err != nil {
 		return err
 	}
 	for i := range documents.Items {
-		f.revisions[documents.Items[i].Namespace] = documents.Items[i].Annotations[v1alpha1.AnnotationRevision]
+		doc, err := document.Parse([]byte(documents.Items[i].Data[v1alpha1.DocumentKey]))
+		if err != nil {
+			return err
+		}
+		f.documents[documents.Items[i].Namespace] = doc
 	}
 	return nil
 }
