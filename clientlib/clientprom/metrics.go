@@ -8,15 +8,12 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// buckets cover a call inside a cluster up to the longest usual total.
-var buckets = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 30, 60}
-
 // metrics are the collectors of one registerer, shared by all clients that were
 // given it. They are registered as one, so that a second client finds those of
 // the first.
 type metrics struct {
 	requests, attempts             *prometheus.CounterVec
-	requestTime, bodyTime, tryTime *prometheus.HistogramVec
+	requestTime, bodyTime, tryTime histograms
 	inflight                       *prometheus.GaugeVec
 	skipped, wouldCut, reloads     *prometheus.CounterVec
 	refused                        *prometheus.CounterVec
@@ -32,9 +29,9 @@ func newMetrics() *metrics {
 	return &metrics{
 		requests:    counter("requests_total", "Calls that ended, once each, whatever the number of attempts.", counted...),
 		attempts:    counter("attempts_total", "Requests sent, the first of each call included.", counted...),
-		requestTime: histogram("request_duration_seconds", "Time of a call until the headers of its final response, or its error.", shape...),
-		bodyTime:    histogram("body_duration_seconds", "Time from the headers of the final response to the end of its body.", shape...),
-		tryTime:     histogram("attempt_duration_seconds", "Time of one attempt until its headers, or its error.", shape...),
+		requestTime: newHistograms("request_duration_seconds", "Time of a call until the headers of its final response, or its error.", shape...),
+		bodyTime:    newHistograms("body_duration_seconds", "Time from the headers of the final response to the end of its body.", shape...),
+		tryTime:     newHistograms("attempt_duration_seconds", "Time of one attempt until its headers, or its error.", shape...),
 		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: name("inflight"), Help: "Calls that wait for the headers of their final response.",
 		}, []string{"client", "adapter", "upstream"}),
@@ -54,10 +51,6 @@ func name(suffix string) string { return "timeouts_client_" + suffix }
 
 func counter(suffix, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name(suffix), Help: help}, labels)
-}
-
-func histogram(suffix, help string, labels ...string) *prometheus.HistogramVec {
-	return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name(suffix), Help: help, Buckets: buckets}, labels)
 }
 
 func desc(suffix, help string, labels ...string) *prometheus.Desc {

@@ -23,8 +23,8 @@ type recorder struct {
 	calls    table[callKey, pair]
 	attempts table[callKey, pair]
 	usual    table[callKey, usual]
-	bodies   table[callKey, prometheus.Observer] // status left out
-	cuts     table[string, prometheus.Counter]   // by limit
+	bodies   table[callKey, *histogram]        // status left out
+	cuts     table[string, prometheus.Counter] // by limit
 	skips    [failure.SkipReasons]prometheus.Counter
 	refused  [len(sources)]prometheus.Counter // by failure.Source
 
@@ -38,7 +38,7 @@ var sources = [...]failure.Source{failure.SourcePolicy, failure.SourceBudget, fa
 // pair is the count and the time of calls or attempts.
 type pair struct {
 	count prometheus.Counter
-	time  prometheus.Observer
+	time  *histogram
 }
 
 // usual is what a call counts whose first attempt succeeds.
@@ -86,7 +86,7 @@ func (r *recorder) CallDone(e engine.CallEvent) {
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
 	if p, ok := r.callPair(key); ok {
 		p.count.Inc()
-		p.time.Observe(e.Duration.Seconds())
+		p.time.observe(e.Duration)
 	}
 }
 
@@ -104,7 +104,7 @@ func (r *recorder) AttemptDone(e engine.AttemptEvent) {
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
 	if p, ok := r.attemptPair(key); ok {
 		p.count.Inc()
-		p.time.Observe(e.Duration.Seconds())
+		p.time.observe(e.Duration)
 	}
 	if skip := r.skips[e.Skip]; skip != nil {
 		skip.Inc()
@@ -132,11 +132,10 @@ func (r *recorder) FirstTry(e engine.FirstTryEvent) {
 		}
 	}
 	u.inflight.Dec()
-	seconds := e.Duration.Seconds()
 	u.attempt.count.Inc()
-	u.attempt.time.Observe(seconds)
+	u.attempt.time.observe(e.Duration)
 	u.call.count.Inc()
-	u.call.time.Observe(seconds)
+	u.call.time.observe(e.Duration)
 }
 
 // resolve finds the handles of a first try; false where a recorder that is retired
@@ -156,12 +155,12 @@ func (r *recorder) BodyDone(e engine.BodyEvent) {
 	key := r.callKey(e.Adapter, e.Route, e.Method, engine.NoStatus, e.OK, e.Kind)
 	h, ok := r.bodies.find(key)
 	if !ok {
-		h, ok = fill(r, &r.bodies, key, func() prometheus.Observer {
+		h, ok = fill(r, &r.bodies, key, func() *histogram {
 			return r.histogram(key, r.client.metrics.bodyTime)
 		})
 	}
 	if ok {
-		h.Observe(e.Duration.Seconds())
+		h.observe(e.Duration)
 	}
 }
 
@@ -207,15 +206,15 @@ func (r *recorder) callKey(adapter, route, verb string, code int, ok bool, kind 
 	}
 }
 
-func (r *recorder) pair(k callKey, counts *prometheus.CounterVec, times *prometheus.HistogramVec) pair {
+func (r *recorder) pair(k callKey, counts *prometheus.CounterVec, times histograms) pair {
 	return pair{
 		count: counts.WithLabelValues(r.client.name, k.adapter, r.key.upstream, k.route, k.method, statusLabel(k.status), outcomeLabel(k.outcome)),
 		time:  r.histogram(k, times),
 	}
 }
 
-func (r *recorder) histogram(k callKey, times *prometheus.HistogramVec) prometheus.Observer {
-	return times.WithLabelValues(r.client.name, k.adapter, r.key.upstream, k.route, k.method, outcomeLabel(k.outcome))
+func (r *recorder) histogram(k callKey, times histograms) *histogram {
+	return times.with(r.client.name, k.adapter, r.key.upstream, k.route, k.method, outcomeLabel(k.outcome))
 }
 
 // retire deletes the series of the recorder, and those of the whole upstream
