@@ -19,6 +19,7 @@ const (
 	skippedKey  = attribute.Key("timeouts.retry_skipped")
 	numberKey   = attribute.Key("timeouts.attempt")
 	waitKey     = attribute.Key("timeouts.retry_wait_ms")
+	resentKey   = attribute.Key("timeouts.resend_count")
 )
 
 const redacted = "REDACTED"
@@ -70,6 +71,15 @@ func response(adapter string, status int) (attr attribute.KeyValue, errorType st
 		}
 		return semconv.RPCResponseStatusCode(name), errorType
 	}
+}
+
+// resent says how many attempts came before. The conventions have an attribute for
+// it in HTTP only.
+func resent(adapter string, n int) attribute.KeyValue {
+	if adapter == grpcAdapter {
+		return resentKey.Int(n)
+	}
+	return semconv.HTTPRequestResendCount(n)
 }
 
 const otherMethod = "_OTHER"

@@ -349,7 +349,7 @@ func TestGRPCCallsFollowTheConventionsOfRPCs(t *testing.T) {
 	call := tracer.StartCall(t.Context(), engine.CallInfo{Adapter: "grpc", Upstream: "orders", Method: "/shop.Orders/Get", URL: &url.URL{Host: "orders:9090"}})
 	call.StartAttempt(t.Context(), engine.AttemptInfo{Number: 1}, carrier)
 	call.AttemptDone(engine.AttemptEvent{Adapter: "grpc", Number: 1, Kind: failure.Status, Status: 14})
-	call.CallDone(engine.CallEvent{Adapter: "grpc", Attempts: 1, Kind: failure.Status, Status: 14})
+	call.CallDone(engine.CallEvent{Adapter: "grpc", Attempts: 3, Kind: failure.Status, Status: 14})
 	call.End(time.Now(), engine.BodyEvent{OK: true})
 	span := spans.Ended()[0]
 	if span.Name() != "shop.Orders/Get" {
@@ -363,6 +363,7 @@ func TestGRPCCallsFollowTheConventionsOfRPCs(t *testing.T) {
 		"server.address":           "orders",
 		"server.port":              "9090",
 		"timeouts.outcome":         "status",
+		"timeouts.resend_count":    "2",
 		"timeouts.upstream":        "orders",
 	})
 }

@@ -52,7 +52,7 @@ func (c *call) StartAttempt(ctx context.Context, info engine.AttemptInfo, carrie
 	if c.tracer.attemptSpans {
 		attrs := request(c.adapter, info.Method, info.URL)
 		if info.Number > 1 {
-			attrs = append(attrs, semconv.HTTPRequestResendCount(info.Number-1))
+			attrs = append(attrs, resent(c.adapter, info.Number-1))
 		}
 		ctx, c.attempt = c.tracer.tracer.Start(ctx, spanName(c.adapter, info.Method, c.route),
 			trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(attrs...))
@@ -100,7 +100,7 @@ func (c *call) CallDone(e engine.CallEvent) {
 	}
 	c.finish(c.span, e.OK, e.Kind, e.Status)
 	if e.Attempts > 1 && !c.tracer.attemptSpans {
-		c.span.SetAttributes(semconv.HTTPRequestResendCount(e.Attempts - 1))
+		c.span.SetAttributes(resent(c.adapter, e.Attempts-1))
 	}
 	if !e.OK && (e.Kind == failure.TotalTimeout || e.Kind == failure.Cancelled) {
 		c.span.SetAttributes(sourceKey.String(e.Source.String()))
