@@ -24,10 +24,10 @@ type flight struct {
 
 	engine   *engine.Engine
 	snapshot *engine.Snapshot
-	// ctx is the caller's, with fasthttp's own request timeout in it; end lets go
-	// of it.
-	ctx context.Context
-	end context.CancelFunc
+	// ctx is the caller's, with fasthttp's own request timeout in it; cancel lets go
+	// of it, nil for nothing to let go of.
+	ctx    context.Context
+	cancel context.CancelFunc
 	// follows says that redirects are followed within the call.
 	follows bool
 	body    requestBody // of the hop under way
@@ -58,7 +58,7 @@ type redirect struct {
 // begin opens the call.
 func (f *flight) begin(p *engine.Policy, req *fasthttp.Request) error {
 	if d := req.GetTimeOut(); d > 0 {
-		f.ctx, f.end = context.WithTimeout(f.ctx, d)
+		f.ctx, f.cancel = context.WithTimeout(f.ctx, d)
 	}
 	m := method(req)
 	if tracer := f.engine.Tracer(); tracer != nil {
@@ -73,8 +73,8 @@ func (f *flight) begin(p *engine.Policy, req *fasthttp.Request) error {
 
 // over lets go of the caller's context.
 func (f *flight) over() {
-	if f.end != nil {
-		f.end()
+	if f.cancel != nil {
+		f.cancel()
 	}
 }
 
@@ -101,6 +101,10 @@ func (f *flight) run(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, re
 		}
 		a := f.open(h, hc)
 		res := a.send(req, resp, &f.body)
+		if res.outcome.OK && !f.waits(resp) {
+			f.Succeed(res.outcome.Status)
+			return f.deliver(a, resp)
+		}
 		if !res.outcome.OK {
 			res.outcome.Repeatable = f.repeatable(req)
 			res.outcome.Replayable = f.body.replayable()
@@ -128,14 +132,14 @@ func (f *flight) lapse() error {
 		return nil
 	}
 	out := engine.Outcome{Kind: failure.TotalTimeout, Status: engine.NoStatus}
-	return f.fail(result{outcome: out, attribution: attribution}, engine.Decision{})
+	return f.end(out, attribution, nil)
 }
 
-// fail ends the call with an error.
-func (f *flight) fail(res result, d engine.Decision) error {
+// end ends the call between two attempts.
+func (f *flight) end(o engine.Outcome, a engine.Attribution, cause error) error {
 	f.over()
-	f.Settle(res.outcome, res.attribution, d)
-	return asFamily(f.Failure(res.outcome, res.attribution, d, res.err))
+	f.Settle(o, a, engine.Decision{})
+	return asFamily(f.Failure(o, a, engine.Decision{}, cause))
 }
 
 // open begins an attempt.
@@ -172,14 +176,26 @@ func (f *flight) conclude(a *attempt, resp *fasthttp.Response, res result, d eng
 		if a != &f.first {
 			forget(resp)
 		}
-		err := f.fail(res, d)
-		return res.again && f.native(), err
+		f.over()
+		f.Conclude(res.outcome, res.attribution, d)
+		return res.again && f.native(), asFamily(f.Failure(res.outcome, res.attribution, d, res.err))
 	}
-	if f.follows && fasthttp.StatusCodeIsRedirect(resp.StatusCode()) {
+	if f.waits(resp) {
 		f.redirect = &redirect{a, res.outcome, d}
 	} else {
-		f.Settle(res.outcome, res.attribution, d)
+		f.Conclude(res.outcome, res.attribution, d)
 	}
+	return f.deliver(a, resp)
+}
+
+// waits reports whether the call goes on with a redirect.
+func (f *flight) waits(resp *fasthttp.Response) bool {
+	return f.follows && fasthttp.StatusCodeIsRedirect(resp.StatusCode())
+}
+
+// deliver gives the response to the caller. One whose body broke off is repeated by
+// fasthttp's own rules only.
+func (f *flight) deliver(a *attempt, resp *fasthttp.Response) (retry bool, err error) {
 	err = a.deliver(resp)
 	return err != nil && f.native() && !errors.Is(err, fasthttp.ErrBodyTooLarge), err
 }
@@ -222,5 +238,5 @@ func (f *flight) wait(next time.Time) error {
 		return nil
 	}
 	outcome, attribution := engine.CallerEnded(f.ctx)
-	return f.fail(result{err: context.Cause(f.ctx), outcome: outcome, attribution: attribution}, engine.Decision{})
+	return f.end(outcome, attribution, context.Cause(f.ctx))
 }

@@ -133,7 +133,15 @@ func (h *host) lookup(s *engine.Snapshot, req *fasthttp.Request) *engine.Policy 
 	if h.name == "" {
 		return nil
 	}
-	return s.Lookup(h.name, h.port, document.Call{Method: method(req), Path: path(req)})
+	found, ok := s.Host(h.name, h.port)
+	if !ok {
+		return nil
+	}
+	call := document.Call{Method: method(req)}
+	if found.Routed() {
+		call.Path = path(req)
+	}
+	return found.Policy(call)
 }
 
 // method spares the usual methods an allocation.
