@@ -74,7 +74,7 @@ func (e *echoError) Is(target error) bool {
 }
 
 var limitErrors = func() (errs [limitCount]error) {
-	for l := range limitCount {
+	for l := LimitNone + 1; l < limitCount; l++ {
 		errs[l] = &limitError{limit: l}
 	}
 	return errs

@@ -295,3 +295,21 @@ func TestALimitInterruptsWithoutAContext(t *testing.T) {
 		}
 	})
 }
+
+// Whoever asks only after the end learns the same as those who asked before.
+func TestTheEndOfAnAttemptIsNoTimeout(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Engine, _ *clienttest.Timers) {
+		call := mustBegin(t, t.Context(), e, `"timeouts":{"total":"2s"}`)
+		for _, early := range []bool{true, false} {
+			var s Scope
+			s.OpenBegun(t.Context(), call)
+			if early {
+				s.Done()
+			}
+			s.Finish()
+			if cause := context.Cause(&s); s.Err() != context.Canceled || cause != context.Canceled {
+				t.Errorf("asked early: %t: %v because of %v", early, s.Err(), cause)
+			}
+		}
+	})
+}
