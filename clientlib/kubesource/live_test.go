@@ -173,13 +173,19 @@ func withGrace(d time.Duration) Option { return func(o *options) { o.grace = d }
 func withMount(t *testing.T, pod *pod, namespace, client string) (s source.Source, mount string) {
 	t.Helper()
 	mount = t.TempDir()
-	write(t, mount, client)
+	write(t, mount, generation(t, client, 1))
 	return source.Prefer(New("checkout", WithConfig(pod.config), WithNamespace(namespace), withGrace(time.Second)), source.Dir(mount)), mount
 }
 
-func write(t *testing.T, dir, client string) {
+// generation is a document for a client, of one policy at a generation.
+func generation(t *testing.T, client string, n int64) string {
 	t.Helper()
-	must(t, os.WriteFile(filepath.Join(dir, "policy.json~"), []byte(docFor(t, client)), 0o600))
+	return rendered(t, &document.Document{Client: client, Policies: []document.PolicyRef{{Name: "p", UID: "u", Generation: n}}})
+}
+
+func write(t *testing.T, dir, document string) {
+	t.Helper()
+	must(t, os.WriteFile(filepath.Join(dir, "policy.json~"), []byte(document), 0o600))
 	must(t, os.Rename(filepath.Join(dir, "policy.json~"), filepath.Join(dir, "policy.json")))
 }
 
@@ -189,7 +195,7 @@ func TestRightsThatAreMissingAreStoodInForByTheMount(t *testing.T) {
 	c := theCluster(t)
 	namespace := c.newNamespace(t, false)
 	pod := c.newPod(t, namespace)
-	c.store(t, namespace, "timeouts-checkout", docFor(t, "a"))
+	c.store(t, namespace, "timeouts-checkout", generation(t, "a", 3))
 	s, mount := withMount(t, pod, namespace, "mounted")
 	h := listen(t, s)
 
@@ -215,12 +221,13 @@ func TestRightsThatAreMissingAreStoodInForByTheMount(t *testing.T) {
 		t.Errorf("the mount, which is older, displaced the watch's document: %s", describe(u))
 	}
 	told := len(h.updates())
-	write(t, mount, "newer")
+	write(t, mount, generation(t, "older", 2))
+	write(t, mount, generation(t, "newer", 4))
 	h.until("a change of the mount", has("newer"))
 	if n := len(h.updates()); n != told+1 {
 		t.Errorf("the refusal was told %d times more", n-told-1)
 	}
-	c.store(t, namespace, "timeouts-checkout", docFor(t, "newest"))
+	c.store(t, namespace, "timeouts-checkout", generation(t, "newest", 5))
 	c.allow(t, namespace)
 	given = time.Now()
 	measured(t, "rights were given back", given, h.until("the watch again", has("newest")))

@@ -3,6 +3,8 @@ package source
 import (
 	"errors"
 	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
 )
 
 // mountLag is how long a mounted ConfigMap may show an older content than the
@@ -148,18 +150,55 @@ const forGood = -1
 // forGood when it is older, and else how long it has to stand yet.
 func (c *choice) held(next int, now time.Time) time.Duration {
 	from := c.contenders[next]
-	revision := revisionOf(from.update)
-	if c.inForce < 0 || next < c.inForce || revision == revisionOf(c.document) {
+	if c.inForce < 0 || next < c.inForce || revisionOf(from.update) == revisionOf(c.document) {
 		return 0
 	}
-	if !from.changed.After(c.document.Check.Last()) {
+	switch order := compare(from.update.Document, c.document.Document); {
+	case order > 0:
+		return 0
+	case order < 0, !from.changed.After(c.document.Check.Last()):
 		return forGood
-	}
-	replaced, ok := c.replaced[revision]
-	if !ok || from.changed.Sub(replaced) >= mountLag {
+	case from.changed.Sub(c.obsolete(revisionOf(from.update))) >= mountLag:
 		return 0
 	}
 	return max(mountLag-now.Sub(from.changed), 0)
+}
+
+// obsolete is the time since when a document other than the one in force may be
+// an older one: since it was replaced, if it was in force, else since the one in
+// force came.
+func (c *choice) obsolete(revision string) time.Time {
+	if at, ok := c.replaced[revision]; ok {
+		return at
+	}
+	return c.contenders[c.inForce].changed
+}
+
+// compare tells a newer document (1) from an older one (-1) by the policies that
+// both were made from: the generation of one object, which its uid names, only
+// grows. It is 0 when that does not tell.
+func compare(a, b *document.Document) int {
+	generations := map[string]int64{}
+	for _, p := range b.Policies {
+		if p.UID != "" {
+			generations[p.UID] = p.Generation
+		}
+	}
+	newer, older := false, false
+	for _, p := range a.Policies {
+		if before, ok := generations[p.UID]; ok {
+			newer = newer || p.Generation > before
+			older = older || p.Generation < before
+		}
+	}
+	switch {
+	case newer && !older:
+		return 1
+	case older && !newer:
+		return -1
+	default:
+		return 0
+	}
 }
 
 // tell returns the update of the source in force, with a warning where it

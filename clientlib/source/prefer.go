@@ -19,13 +19,14 @@ import (
 // over to the next that is well, and takes over again when it is back. A source
 // that is there and says that its newest document cannot be used is not lost.
 //
-// Handing over never replaces a document by one that is known to be older: what
-// the next source had already when the lost one was last sure of its own stays
-// out of force, until it changes; a change to a document that was replaced less
-// than three minutes before may be the mount lagging behind, and has to stand
-// for three minutes. The same revision in both hands over without a change. Until
-// then, and when no source is well, the document in force stays, and the update
-// says why.
+// Handing over never replaces a document by an older one. The generations of the
+// policies that both were made from tell which is newer. Where they do not: what
+// the next source had already when the lost one was last sure of its own is
+// older, and stays out of force until it changes; a change less than three
+// minutes after the one in force came, or was replaced, may be a mount that lags
+// behind, and has to stand for three minutes. The same revision in both hands
+// over without a change. Until then, and when no source is well, the document in
+// force stays, and the update says why.
 //
 // An update tells the delivery that is at work, and a source that stands in
 // with the reason of the one it stands in for as a warning. Run fails when every

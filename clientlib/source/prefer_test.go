@@ -153,15 +153,75 @@ func TestAnOlderDocumentDoesNotTakeOver(t *testing.T) {
 	})
 }
 
-// What the watch never had can only be newer.
-func TestADocumentThatNeverWasInForceTakesOverAtOnce(t *testing.T) {
+// What comes long after the last change of the watch can only be newer. Soon
+// after, it may also be what the watch missed while it was away, on its way
+// through the kubelet.
+func TestADocumentThatNeverWasInForceTakesOver(t *testing.T) {
 	withPair(t, func(p *pair) {
 		p.has(p.mount, "a")
 		p.has(p.watch, "b")
 		p.loses(p.watch, "b", ReasonUnreachable)
+		advance(mountLag)
 		p.has(p.mount, "c")
 		p.want("c", ReasonUnreachable, DeliveryMount, "the mount", false)
 	})
+	withPair(t, func(p *pair) {
+		p.has(p.watch, "b")
+		p.loses(p.watch, "b", ReasonUnreachable)
+		p.has(p.mount, "c")
+		p.want("b", ReasonUnreachable, DeliveryMount, "the API", true)
+		advance(mountLag)
+		p.want("c", ReasonUnreachable, DeliveryMount, "the mount", false)
+	})
+}
+
+// generations makes a document from policies, each by uid and generation.
+func generations(t *testing.T, policies map[string]int64) *document.Document {
+	t.Helper()
+	d := &document.Document{}
+	for uid, n := range policies {
+		d.Policies = append(d.Policies, document.PolicyRef{Name: "p-" + uid, UID: uid, Generation: n})
+	}
+	return parsed(t, rendered(t, d))
+}
+
+// The generation of a policy tells what is newer, whenever it came.
+func TestGenerationsTellWhatIsNewer(t *testing.T) {
+	withPair(t, func(p *pair) {
+		at := func(n int64) Update { return Update{Document: generations(t, map[string]int64{"u": n})} }
+		generation := func() int64 { return p.last().Document.Policies[0].Generation }
+		p.says(p.mount, at(3))
+		p.watch.check.Mark(time.Now())
+		p.says(p.watch, at(5))
+		lost := at(5)
+		lost.Err, lost.Reason = errors.New("gone"), ReasonUnreachable
+		p.says(p.watch, lost)
+		p.says(p.mount, at(4))
+		advance(24 * time.Hour)
+		if generation() != 5 {
+			t.Errorf("generation %d is in force, an older one", generation())
+		}
+		p.says(p.mount, at(6))
+		if generation() != 6 {
+			t.Errorf("generation %d is in force, not the newest", generation())
+		}
+	})
+	for _, c := range []struct {
+		a, b map[string]int64
+		want int
+	}{
+		{map[string]int64{"u": 2}, map[string]int64{"u": 1}, 1},
+		{map[string]int64{"u": 1}, map[string]int64{"u": 2}, -1},
+		{map[string]int64{"u": 1}, map[string]int64{"v": 2}, 0}, // made anew, or another one
+		{map[string]int64{"u": 2, "v": 1}, map[string]int64{"u": 1, "v": 2}, 0},
+		{map[string]int64{"u": 2, "v": 1}, map[string]int64{"u": 1}, 1},
+		{map[string]int64{"u": 1, "v": 1}, map[string]int64{"u": 1}, 0}, // added, or not yet removed
+		{nil, map[string]int64{"u": 1}, 0},
+	} {
+		if got := compare(generations(t, c.a), generations(t, c.b)); got != c.want {
+			t.Errorf("compare(%v, %v) is %d, want %d", c.a, c.b, got, c.want)
+		}
+	}
 }
 
 // After the watch is lost the mount changes to what the watch had before its
@@ -203,7 +263,7 @@ func TestWhatChangedAfterTheLastCheckIsNewer(t *testing.T) {
 	withPair(t, func(p *pair) {
 		p.has(p.watch, "a")
 		p.has(p.mount, "a")
-		advance(time.Minute)
+		advance(mountLag)
 		p.has(p.mount, "b")
 		p.want("a", ReasonNone, DeliveryWatch, "the API", false)
 		p.loses(p.watch, "a", ReasonUnreachable)
