@@ -49,6 +49,7 @@ func (c *cluster) through(t *testing.T, p *proxy) func(*operator.Options) {
 //
 // Case O12.
 func TestOperatorWaitsForWhatIsMissing(t *testing.T) {
+	t.Parallel() // on a cluster of its own
 	c := newCluster(t)
 	c.create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: systemNamespace}})
 	c.create(t, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: systemNamespace, Name: "timeout-operator"}})
@@ -141,10 +142,7 @@ func TestConnectionIsMadeAnewWhenTheAPIServerStaysAway(t *testing.T) {
 }
 
 func TestRightThatIsTakenAwayIsNamed(t *testing.T) {
-	c := newCluster(t)
-	if err := c.install("config/default"); err != nil {
-		t.Fatal(err)
-	}
+	c := newScratch(t)
 	line := c.newProxy(t)
 	line.connect(t)
 	p := c.startReady(t, c.through(t, line))
@@ -169,10 +167,7 @@ func TestRightThatIsTakenAwayIsNamed(t *testing.T) {
 // TestDeletedCRDTakesNoPolicyFromClients: O12. Whoever deletes the
 // CustomResourceDefinition deletes all policies; running clients keep theirs.
 func TestDeletedCRDTakesNoPolicyFromClients(t *testing.T) {
-	c := newCluster(t)
-	if err := c.install("config/default"); err != nil {
-		t.Fatal(err)
-	}
+	c := newScratch(t)
 	p := c.startReady(t, elected)
 	namespace := c.newNamespace(t)
 	stock := func(p *v1alpha1.TimeoutPolicy) {
@@ -224,6 +219,7 @@ func TestDeletedCRDTakesNoPolicyFromClients(t *testing.T) {
 //
 // Cases O08, O10, O36.
 func TestDeletions(t *testing.T) {
+	t.Parallel() // on a cluster of its own
 	c := newCluster(t)
 	if err := c.install("config/default"); err != nil {
 		t.Fatal(err)

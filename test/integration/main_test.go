@@ -7,6 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
+	"sync"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -29,6 +31,14 @@ const systemNamespace = "timeout-system"
 // shared is the cluster that most tests use, each in a namespace of its own.
 var shared *cluster
 
+// scratch is the cluster of those that change what the others stand on: schemas,
+// roles, kinds. It starts when the first of them asks for it.
+var scratch struct {
+	start   sync.Once
+	cluster *cluster
+	err     error
+}
+
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
 func run(m *testing.M) int {
@@ -45,7 +55,11 @@ func run(m *testing.M) int {
 	if err = shared.install("config/default"); err == nil {
 		code = m.Run()
 	}
-	if err = errors.Join(err, shared.stop()); err != nil {
+	err = errors.Join(err, shared.stop())
+	if scratch.cluster != nil {
+		err = errors.Join(err, scratch.cluster.stop())
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
@@ -182,11 +196,50 @@ func newCluster(t *testing.T) *cluster {
 	return c
 }
 
+// newScratch hands the scratch cluster to a test, with everything as it is after
+// an installation, whatever the test before it did. What it stores in namespaces
+// of its own is deleted afterwards.
+func newScratch(t *testing.T) *cluster {
+	t.Helper()
+	scratch.start.Do(func() { scratch.cluster, scratch.err = startCluster() })
+	if scratch.err != nil {
+		t.Fatal(scratch.err)
+	}
+	c := scratch.cluster
+	if err := c.install("config/default"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		var namespaces corev1.NamespaceList
+		if err := c.client.List(context.Background(), &namespaces); err != nil {
+			t.Error(err)
+		}
+		for i := range namespaces.Items {
+			if name := namespaces.Items[i].Name; strings.HasPrefix(name, testPrefix) {
+				c.empty(t, name, &v1alpha1.TimeoutPolicy{}, &v1alpha1.ClientReport{}, &corev1.ConfigMap{})
+			}
+		}
+	})
+	return c
+}
+
+// empty deletes all objects of some kinds in a namespace.
+func (c *cluster) empty(t *testing.T, namespace string, kinds ...client.Object) {
+	t.Helper()
+	for _, kind := range kinds {
+		if err := c.client.DeleteAllOf(context.Background(), kind, client.InNamespace(namespace), client.GracePeriodSeconds(0)); err != nil {
+			t.Errorf("delete every %T of %s: %v", kind, namespace, err)
+		}
+	}
+}
+
+const testPrefix = "test-"
+
 // newNamespace makes a namespace with the service account that its pods use.
 func (c *cluster) newNamespace(t *testing.T) string {
 	t.Helper()
 	namespace := &corev1.Namespace{}
-	namespace.GenerateName = "test-"
+	namespace.GenerateName = testPrefix
 	c.create(t, namespace)
 	account := &corev1.ServiceAccount{}
 	account.Namespace, account.Name = namespace.Name, "default"

@@ -111,10 +111,7 @@ func (c *cluster) expectInvalidEvent(t *testing.T, namespace, name string) strin
 // TestStoredNonsenseStopsNobodyElse: A02, A03, A04. What an older or a laxer
 // schema let in is refused on its own status, and everything else goes on.
 func TestStoredNonsenseStopsNobodyElse(t *testing.T) {
-	c := newCluster(t)
-	if err := c.install("config/default"); err != nil {
-		t.Fatal(err)
-	}
+	c := newScratch(t)
 	namespace := c.newNamespace(t)
 	before := newPolicy(namespace, "before")
 	c.create(t, before)

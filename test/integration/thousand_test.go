@@ -19,10 +19,7 @@ import (
 // that one bad object never stops the others.
 func TestOneMalformedPolicyAmongAThousand(t *testing.T) {
 	const policies = 1000
-	c := newCluster(t)
-	if err := c.install("config/default"); err != nil {
-		t.Fatal(err)
-	}
+	c := newScratch(t)
 	namespace := c.newNamespace(t)
 	c.withLaxSchema(t, "timeoutpolicies.timeout-operator.dev", func() {
 		c.store(t, "TimeoutPolicy", namespace, "malformed",
