@@ -37,6 +37,10 @@ type Adapter struct {
 	// difference from the full capability.
 	Shortfalls map[capability.Name]func(t testing.TB)
 
+	// Match is the match of a route, as JSON, that covers every call of the peers;
+	// empty means every path, as HTTP has them.
+	Match string
+
 	// hold is how long a call lasts that nothing cuts; 0 for the usual.
 	hold time.Duration
 }

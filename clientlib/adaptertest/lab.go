@@ -54,7 +54,9 @@ type bench struct {
 	client *clientlib.Client
 	peer   Peer
 	events *recorder
-	timers *clienttest.Timers
+	// unpoliced says that no policy names the peer.
+	unpoliced bool
+	timers    *clienttest.Timers
 
 	mu    sync.Mutex
 	calls []outcome
@@ -63,7 +65,12 @@ type bench struct {
 // parse puts rules (JSON members) into a document of the battery's upstream.
 func parse(t testing.TB, rules string) *document.Document {
 	t.Helper()
-	doc, err := document.Parse(fmt.Appendf(nil, `{"schema":1,"upstreams":[{"name":%q,"hosts":["127.0.0.1","localhost",%q],%s}]}`, Upstream, UnknownHost, rules))
+	return parseFor(t, `"127.0.0.1","localhost","`+UnknownHost+`"`, rules)
+}
+
+func parseFor(t testing.TB, hosts, rules string) *document.Document {
+	t.Helper()
+	doc, err := document.Parse(fmt.Appendf(nil, `{"schema":1,"upstreams":[{"name":%q,"hosts":[%s],%s}]}`, Upstream, hosts, rules))
 	if err != nil {
 		t.Fatalf("a document of the battery: %v", err)
 	}
@@ -198,6 +205,9 @@ func eventually(within time.Duration, condition func() bool) bool {
 // all calls of the bench have returned.
 func (b *bench) settle() {
 	made := len(b.calls)
+	if b.unpoliced {
+		made = 0
+	}
 	// A redirect that nobody followed is told of late.
 	told := func() bool { return len(b.events.done()) >= b.events.begun() && b.timers.Live() == 0 }
 	if !eventually(patience, told) {

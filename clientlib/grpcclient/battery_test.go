@@ -42,6 +42,7 @@ func TestTheRecordIsTrue(t *testing.T) {
 		Record: capability.GRPC(),
 		Open:   openPeer,
 		Family: inFamily,
+		Match:  `{"grpc":{"service":"shop.Orders"}}`,
 		Lacks: map[adaptertest.Feature]string{
 			adaptertest.Redirects:    "gRPC has no redirects",
 			adaptertest.BoundedPool:  "a gRPC connection is one to all calls, not one of a pool",
