@@ -74,15 +74,23 @@ func (c *cluster) document(ctx context.Context, client string) (*document.Docume
 	return nil, "", fmt.Errorf("namespace %s has no document for the client %q: no policy names it, or the operator does not run", c.namespace, client)
 }
 
+// observed is what the operator plans a namespace from, and what it does not see.
+type observed struct {
+	plan.Input
+	// silent are the live pods without a report, by the ConfigMap of the document
+	// that they mount.
+	silent map[string][]string
+}
+
 // input gathers what the operator plans the namespace from.
-func (c *cluster) input(ctx context.Context, clusterDomain string, now time.Time) (plan.Input, error) {
-	in := plan.Input{
+func (c *cluster) input(ctx context.Context, clusterDomain string, now time.Time) (observed, error) {
+	in := observed{Input: plan.Input{
 		Namespace: c.namespace,
 		Faults:    map[string]string{},
 		Services:  map[types.NamespacedName]plan.Service{},
 		Options:   plan.Options{ClusterDomain: clusterDomain},
 		Now:       now,
-	}
+	}}
 	policies, err := c.list(ctx, policyResource)
 	if err != nil {
 		return in, err
@@ -99,10 +107,10 @@ func (c *cluster) input(ctx context.Context, clusterDomain string, now time.Time
 			in.Policies = append(in.Policies, policy)
 		}
 	}
-	if err := c.services(ctx, &in); err != nil {
+	if err := c.services(ctx, &in.Input); err != nil {
 		return in, err
 	}
-	if err := c.documents(ctx, &in); err != nil {
+	if err := c.documents(ctx, &in.Input); err != nil {
 		return in, err
 	}
 	return in, c.reports(ctx, &in)
@@ -177,7 +185,7 @@ func (c *cluster) documents(ctx context.Context, in *plan.Input) error {
 
 // reports lists those of live pods: the pod that a report is named after has the
 // UID that the report is owned by, runs, and is not being deleted.
-func (c *cluster) reports(ctx context.Context, in *plan.Input) error {
+func (c *cluster) reports(ctx context.Context, in *observed) error {
 	pods, err := c.list(ctx, podResource, "status.phase!=Succeeded", "status.phase!=Failed")
 	if err != nil {
 		return err
@@ -201,7 +209,9 @@ func (c *cluster) reports(ctx context.Context, in *plan.Input) error {
 		if err := decode(&reports[i], &report); err == nil {
 			report.CreationTimestamp.Time = plan.FirstSaid(report.CreationTimestamp.Time, pod.GetCreationTimestamp().Time)
 			in.Reports = append(in.Reports, report)
+			delete(alive, report.Name)
 		}
 	}
+	in.silent = mountedBy(alive, in.Existing)
 	return nil
 }

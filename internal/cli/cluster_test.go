@@ -199,6 +199,12 @@ func TestCommandsOnACluster(t *testing.T) {
 	done := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "done-1"}}
 	must(t, c.Status().Patch(t.Context(), done, client.RawPatch("application/merge-patch+json", []byte(`{"status":{"phase":"Succeeded"}}`))))
 
+	mute := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "mute-1"}}
+	mute.Spec.Containers = []corev1.Container{{Name: "app", Image: "app"}}
+	mute.Spec.Volumes = []corev1.Volume{{Name: "timeouts", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+		LocalObjectReference: corev1.LocalObjectReference{Name: "timeouts-checkout"}}}}}
+	must(t, c.Create(t.Context(), mute))
+
 	t.Run("status lists the policies", func(t *testing.T) {
 		out, errs, status := kubectl("status")
 		for _, want := range []string{"base", "2/3", "checkout", "1/2", "False (ServiceNotFound)", "False (MissingCapability)"} {
@@ -221,7 +227,8 @@ func TestCommandsOnACluster(t *testing.T) {
 				t.Errorf("no %q in\n%s", want, out)
 			}
 		}
-		if status != 1 || strings.Contains(out, "gone-1") || strings.Contains(out, "done-1") || strings.Contains(out, "web-1") || strings.Contains(out, "Note:") {
+		if status != 1 || strings.Contains(out, "gone-1") || strings.Contains(out, "done-1") || strings.Contains(out, "web-1") ||
+			strings.Count(out, "Note:") != 1 || !strings.Contains(out, "Note: pods that mount the ConfigMap timeouts-checkout and report nothing, so that nothing is known of them: mute-1\n") {
 			t.Errorf("status %d\n%s", status, out)
 		}
 	})

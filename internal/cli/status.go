@@ -53,10 +53,12 @@ type policyState struct {
 	// Notes say what may make the numbers differ from what is in force.
 	Notes   []string      `json:"notes,omitempty"`
 	Readers []plan.Reader `json:"readers"`
+	// Silent are the pods that mount a document of the policy and report nothing.
+	Silent []string `json:"silent,omitempty"`
 }
 
-func (a *app) status(in plan.Input, args []string) error {
-	out := plan.Plan(in)
+func (a *app) status(in observed, args []string) error {
+	out := plan.Plan(in.Input)
 	var states []*policyState
 	for _, s := range out.Statuses {
 		if len(args) == 0 || s.Name == args[0] {
@@ -87,7 +89,7 @@ func (a *app) status(in plan.Input, args []string) error {
 	return nil
 }
 
-func newPolicyState(in *plan.Input, out plan.Output, name string) *policyState {
+func newPolicyState(in *observed, out plan.Output, name string) *policyState {
 	s := &policyState{Namespace: in.Namespace, Name: name, Ready: metav1.ConditionUnknown, Readers: out.Readers(name)}
 	if s.Readers == nil {
 		s.Readers = []plan.Reader{}
@@ -110,6 +112,13 @@ func newPolicyState(in *plan.Input, out plan.Output, name string) *policyState {
 	for _, d := range out.Documents {
 		if !d.Current && readBy[d.ConfigMap] {
 			s.Notes = append(s.Notes, fmt.Sprintf("the ConfigMap %s does not hold what these policies render to: the operator has not written it yet, or has another --cluster-domain or version", d.ConfigMap))
+		}
+	}
+	for i := range s.Status.Clients {
+		configMap := s.Status.Clients[i].ConfigMap
+		if silent := in.silent[configMap]; len(silent) > 0 {
+			s.Notes = append(s.Notes, silentNote(configMap, silent))
+			s.Silent = append(s.Silent, silent...)
 		}
 	}
 	return s
