@@ -49,7 +49,7 @@ func TestAPolicyOnDiskOutlivesTheProcess(t *testing.T) {
 			t.Errorf("logged %d times, warnings %v:\n%s", n, s.Warnings, f.log)
 		}
 		f.feed.say(written(t, 2, twoSeconds))
-		if s := f.Status(); s.State != clientlib.StateReady || s.Reason != source.ReasonNone {
+		if s := f.Status(); s.State != clientlib.StateReady || s.Reason != source.ReasonNone || s.Origin != "/etc/timeouts" {
 			t.Errorf("the same document from the source left %+v", s)
 		}
 		f.feed.say(written(t, 3, oneSecond))

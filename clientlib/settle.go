@@ -53,6 +53,7 @@ func (c *Client) choose(doc *document.Document) bool {
 		return true
 	}
 	if c.applied != nil && c.applied.Revision == doc.Revision {
+		c.origin = c.update.Origin // the same may come from elsewhere now
 		return false
 	}
 	c.applied, c.origin, c.appliedAt = doc, c.update.Origin, c.clock.Now()
