@@ -73,6 +73,7 @@ func (e *echoError) Is(target error) bool {
 	return target != context.Canceled && errors.Is(e.err, target)
 }
 
+// limitErrors are the causes of contexts; nil for LimitNone.
 var limitErrors = func() (errs [limitCount]error) {
 	for l := LimitNone + 1; l < limitCount; l++ {
 		errs[l] = &limitError{limit: l}

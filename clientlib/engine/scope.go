@@ -241,7 +241,8 @@ func (s *Scope) Finish() {
 	if s.timer != nil {
 		s.timer.release()
 	}
-	s.own.end(nil)
+	// A limit that fires at this moment is the cause, whoever comes first.
+	s.own.end(limitErrors[s.Fired()])
 }
 
 // expire is what the timer calls.
