@@ -90,6 +90,14 @@ type Call struct {
 	Options []clientlib.CallOption
 }
 
+// Context returns the context of a call with the options of its call site.
+func (call *Call) Context(ctx context.Context) context.Context {
+	if len(call.Options) == 0 {
+		return ctx
+	}
+	return clientlib.WithCall(ctx, call.Options...)
+}
+
 // Result is what a caller got.
 type Result struct {
 	// Err is the error of the call or of reading its response, as the library's

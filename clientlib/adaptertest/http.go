@@ -3,7 +3,6 @@ package adaptertest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -17,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
 )
 
@@ -109,14 +107,6 @@ func (h *HTTPServer) Request(call Call) HTTPRequest {
 	return r
 }
 
-// Context returns the context of a call with the options of its call site.
-func (call *Call) Context(ctx context.Context) context.Context {
-	if len(call.Options) == 0 {
-		return ctx
-	}
-	return clientlib.WithCall(ctx, call.Options...)
-}
-
 // Text takes the envelope off the body of a response to a call, if it has one.
 func Text(call Call, body string) string {
 	if call.Does != Streams {
@@ -193,52 +183,6 @@ func (h *HTTPServer) specially(call Call) string {
 	return u
 }
 
-// DeadAddress returns an address at which nobody listens, for [Unreachable].
-func DeadAddress(t testing.TB) string {
-	l := listen(t)
-	_ = l.Close()
-	return l.Addr().String()
-}
-
-func listen(t testing.TB) net.Listener {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("listen on loopback: %v", err)
-	}
-	return l
-}
-
-// StallingAddress returns an address that accepts connections, says nothing, and
-// closes them after a while or with the test, for [Stalls].
-func StallingAddress(t testing.TB, delay time.Duration) string {
-	l := listen(t)
-	ended := make(chan struct{})
-	var open sync.WaitGroup
-	open.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			open.Go(func() {
-				defer conn.Close()
-				timer := time.NewTimer(delay)
-				defer timer.Stop()
-				select {
-				case <-timer.C:
-				case <-ended:
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		close(ended)
-		_ = l.Close()
-		open.Wait()
-	})
-	return l.Addr().String()
-}
-
 // declining returns the address of an HTTP/2 server that refuses streams.
 func (h *HTTPServer) declining(times int) string {
 	f := &clienttest.FrameServer{React: func(s *clienttest.Stream) {
@@ -270,119 +214,4 @@ func (h *HTTPServer) note(does Feature, s Seen) (index, number int) {
 	h.seen = append(h.seen, s)
 	h.asked[does]++
 	return len(h.seen) - 1, h.asked[does]
-}
-
-// ServeHTTP does what the request asks for.
-func (h *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	does := Feature(q.Get("does"))
-	seen := Seen{Deadline: -1, Connection: r.Context().Value(connectionKey{}).(int)}
-	if ms, err := strconv.ParseInt(r.Header.Get(DeadlineHeader), 10, 64); err == nil {
-		seen.Deadline = time.Duration(ms) * time.Millisecond
-	}
-	index, number := h.note(does, seen)
-	if does != Unread {
-		body, _ := io.ReadAll(r.Body)
-		seen.Body = string(body)
-		h.mu.Lock()
-		h.seen[index] = seen
-		h.mu.Unlock()
-	}
-	defer func() {
-		if r.Context().Err() != nil {
-			h.left.Add(1)
-		}
-	}()
-	h.behave(w, r, does, seen, number)
-}
-
-// behave does what clienttest.Origin has words for by its words.
-func (h *HTTPServer) behave(w http.ResponseWriter, r *http.Request, does Feature, seen Seen, number int) {
-	ask := func(path string, set ...string) {
-		q := r.URL.Query()
-		for i := 0; i < len(set); i += 2 {
-			q.Set(set[i], set[i+1])
-		}
-		asked := r.Clone(r.Context())
-		asked.URL.Path, asked.URL.RawQuery, asked.Body = path, q.Encode(), http.NoBody
-		h.origin.ServeHTTP(w, asked)
-	}
-	times, _ := strconv.Atoi(r.URL.Query().Get("times"))
-	switch does {
-	case Fails:
-		if times > 0 && number > times {
-			answer(w, seen.Body)
-			return
-		}
-		ask("/status", "code", "503", "times", "0")
-	case Refuses:
-		ask("/status", "code", "400", "times", "0")
-	case Breaks:
-		ask("/status", "code", "500", "times", "0")
-	case Drips:
-		ask("/drip")
-	case Streams:
-		ask("/events")
-	case Resets:
-		ask("/rst")
-	case Cuts:
-		ask("/abort", "n", "8")
-	case Garbles:
-		ask("/garbage")
-	case Redirects:
-		if times > 0 {
-			ask("/redirect", "n", "1", "to", redirectTarget(r, times-1))
-			return
-		}
-		answer(w, seen.Body)
-	case Waits, Unread:
-		if h.wait(r) {
-			answer(w, seen.Body)
-		}
-	case Forgets:
-		if h.knows(seen.Connection) {
-			ask("/reset")
-			return
-		}
-		answer(w, seen.Body)
-	default:
-		answer(w, seen.Body)
-	}
-}
-
-// knows reports whether a connection had a request before.
-func (h *HTTPServer) knows(connection int) bool {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	known := h.forgotten[connection]
-	h.forgotten[connection] = true
-	return known
-}
-
-func redirectTarget(r *http.Request, times int) string {
-	q := r.URL.Query()
-	q.Set("times", strconv.Itoa(times))
-	return "/call?" + q.Encode()
-}
-
-func answer(w http.ResponseWriter, body string) {
-	if body == "" {
-		body = "ok"
-	}
-	fmt.Fprint(w, body)
-}
-
-// wait sleeps for the delay that the request asks for, unless its client leaves.
-func (h *HTTPServer) wait(r *http.Request) bool {
-	delay, _ := time.ParseDuration(r.URL.Query().Get("delay"))
-	timer := time.NewTimer(delay)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.Context().Done():
-		return false
-	case <-h.closing:
-		return false
-	}
 }
