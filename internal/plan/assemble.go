@@ -54,24 +54,27 @@ type assembly struct {
 func (p *planner) assemble(client string, without map[*policy]bool) *assembly {
 	named := p.levels.named[client]
 	a := &assembly{client: client, at: map[document.HostPattern]*resolved{}}
+	// Each pattern is covered by the entry that lists it at least.
 	seen := map[*policy]bool{}
+	for _, level := range []claims{p.levels.wide, named} {
+		for _, e := range level {
+			seen[e.policy] = !without[e.policy]
+		}
+	}
+	for _, policy := range p.policies {
+		if seen[policy] {
+			a.policies = append(a.policies, policy)
+		}
+	}
 	patterns, ok := closePatterns(p.levels.wide, named, without)
 	if !ok {
 		a.err = errTooManyHosts
 	}
 	g := &grouping{assembly: a, used: map[*resolved]bool{}, index: map[string]int{}}
 	for _, h := range patterns {
-		stack := p.stackAt(h.pattern, named, without)
-		for _, e := range stack {
-			seen[e.policy] = true
-		}
-		if len(stack) > 0 && a.err == nil {
-			p.add(g, h, stack)
-		}
-	}
-	for _, policy := range p.policies {
-		if seen[policy] {
-			a.policies = append(a.policies, policy)
+		p.add(g, h, p.stackAt(h.pattern, named, without))
+		if a.err != nil {
+			break
 		}
 	}
 	return a
@@ -178,10 +181,11 @@ func (h hostPattern) parent() document.HostPattern {
 // closePatterns lists the patterns of both levels, closed under intersection,
 // the least specific first. The only intersections that are not in the list
 // already are a pattern for any port with the port of a wildcard above it. False
-// means that there are too many; then it is only the listed ones, in no order.
+// means that there are too many.
 func closePatterns(wide, named claims, without map[*policy]bool) ([]hostPattern, bool) {
-	listed := make(map[document.HostPattern]bool, len(wide)+len(named))
-	all := make([]hostPattern, 0, len(wide)+len(named))
+	expected := min(len(wide)+len(named), maxPatterns+1)
+	listed := make(map[document.HostPattern]bool, expected)
+	all := make([]hostPattern, 0, expected)
 	ports := map[string][]uint16{}
 	for _, level := range []claims{wide, named} {
 		for pattern, e := range level {
@@ -190,17 +194,16 @@ func closePatterns(wide, named claims, without map[*policy]bool) ([]hostPattern,
 			}
 			listed[pattern] = true
 			all = append(all, hostPattern{pattern: pattern})
+			if len(all) > maxPatterns {
+				return nil, false
+			}
 			if pattern.Wildcard && pattern.Port != 0 {
 				ports[pattern.Name] = append(ports[pattern.Name], pattern.Port)
 			}
 		}
 	}
-	listedOnly := all[:len(all):len(all)]
-	if len(listedOnly) > maxPatterns {
-		return listedOnly, false
-	}
 	if len(ports) > 0 {
-		for _, h := range listedOnly {
+		for _, h := range all[:len(all):len(all)] {
 			if h.pattern.Port != 0 {
 				continue
 			}
@@ -213,7 +216,7 @@ func closePatterns(wide, named claims, without map[*policy]bool) ([]hostPattern,
 						all = append(all, hostPattern{pattern: cut, derived: true})
 					}
 					if len(all) > maxPatterns {
-						return listedOnly, false
+						return nil, false
 					}
 				}
 			}

@@ -30,6 +30,15 @@
 // its default and readers take the word in a route as the wish that streams be
 // cut too; its provenance is written.
 //
+// # Bounds
+//
+// What policies ask for can multiply: hosts for any port under wildcards for many
+// ports, routes of policies that meet at a host. A merge ends where there is more
+// than fits (32,768 patterns, 256 routes of an upstream, far more than
+// Options.MaxDocumentBytes), and goes on with the oldest policies that do fit; the
+// others have Programmed=False/DocumentTooLarge. So a plan takes time and memory
+// for the policies that it is given and for documents that can be written.
+//
 // # Documents that no policy needs any more
 //
 // Where no policy is left for a document, a tombstone takes its place, and never
