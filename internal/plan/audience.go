@@ -1,10 +1,9 @@
 package plan
 
 import (
-	"maps"
-	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 )
@@ -138,7 +137,7 @@ type audience struct {
 	// wait until the next pending reader is stale; 0 for never.
 	wait time.Duration
 	// classes of readers that can do the same.
-	classes map[string]*class
+	classes map[unique.Handle[string]]*class
 }
 
 // class is the readers of a document that say the same about what they can do.
@@ -156,7 +155,7 @@ func (p *planner) listen(t *target, voices []Voice, unwritten bool) *audience {
 		now:      p.in.Now,
 		patience: p.in.Options.StaleAfter,
 		moved:    map[*policy]*tally{},
-		classes:  map[string]*class{},
+		classes:  map[unique.Handle[string]]*class{},
 	}
 	if !unwritten {
 		a.revision, a.since = t.rendered.Revision, t.rendered.Since
@@ -327,35 +326,11 @@ func plain(s string) string {
 
 // classify adds readers to their class.
 func (a *audience) classify(v *Voice) {
-	key := classKey(v.client)
-	c := a.classes[key]
+	c := a.classes[v.able]
 	if c == nil {
 		c = &class{adapters: v.client.Adapters, upstreams: v.client.Upstreams}
-		a.classes[key] = c
+		a.classes[v.able] = c
 	}
 	c.count += v.count
 	c.example = firstText(c.example, v.example)
-}
-
-func classKey(c *v1alpha1.ReportedClient) string {
-	var b strings.Builder
-	for i := range c.Adapters {
-		adapter := &c.Adapters[i]
-		b.WriteString(adapter.Name)
-		for _, name := range slices.Sorted(maps.Keys(adapter.Capabilities)) {
-			b.WriteString("," + string(name) + "=" + string(adapter.Capabilities[name]))
-		}
-		b.WriteByte(';')
-	}
-	for i := range c.Upstreams {
-		u := &c.Upstreams[i]
-		b.WriteString("|" + u.Name + "," + u.Adapter)
-		for _, gap := range u.Unsupported {
-			b.WriteString("," + gap.Field + "=" + string(gap.Capability))
-		}
-		for _, kind := range u.DeadKinds {
-			b.WriteString("," + string(kind))
-		}
-	}
-	return b.String()
 }

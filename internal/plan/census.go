@@ -10,24 +10,38 @@ import (
 
 // Statement is what one client of a pod says of itself, word for word.
 // Statements that say the same are equal and share their memory, and thousands
-// of pods that run the same code under the same policies say the same.
-type Statement struct{ text unique.Handle[string] }
+// of pods that run the same code under the same policies say the same. What a
+// client is able to do, the larger part, is shared on its own: it stays the same
+// when each pod has another message.
+type Statement struct{ words, abilities unique.Handle[string] }
+
+// abilities are the part of a statement that says what the client can do.
+type abilities struct {
+	Adapters  []v1alpha1.ReportedAdapter  `json:"adapters,omitempty"`
+	Upstreams []v1alpha1.ReportedUpstream `json:"upstreams,omitempty"`
+}
 
 // NewStatement is what a reported client says.
 func NewStatement(client *v1alpha1.ReportedClient) Statement {
+	words := *client
+	words.Adapters, words.Upstreams = nil, nil
+	return Statement{intern(&words), intern(&abilities{client.Adapters, client.Upstreams})}
+}
+
+func intern(part any) unique.Handle[string] {
 	// Strings, numbers and maps of strings, sorted by key: always the same text,
 	// and nothing to refuse.
-	text, _ := json.Marshal(client)
-	return Statement{unique.Make(string(text))}
+	text, _ := json.Marshal(part)
+	return unique.Make(string(text))
 }
 
 // Size of the statement in bytes.
-func (s Statement) Size() int { return len(s.text.Value()) }
+func (s Statement) Size() int { return len(s.words.Value()) + len(s.abilities.Value()) }
 
-// client reads the statement back.
+// client reads the words back, without the abilities.
 func (s Statement) client() *v1alpha1.ReportedClient {
 	client := &v1alpha1.ReportedClient{}
-	_ = json.Unmarshal([]byte(s.text.Value()), client)
+	_ = json.Unmarshal([]byte(s.words.Value()), client)
 	return client
 }
 
@@ -40,6 +54,13 @@ func (s Statement) client() *v1alpha1.ReportedClient {
 type Census struct {
 	pods   map[string]testimony
 	groups map[Statement]*group
+	able   map[unique.Handle[string]]*shared
+}
+
+// shared are abilities that several groups have.
+type shared struct {
+	abilities
+	groups int
 }
 
 // testimony is what one pod says.
@@ -67,14 +88,14 @@ type group struct {
 func (c *Census) Set(pod string, since time.Time, statements []Statement) {
 	c.Remove(pod)
 	if c.pods == nil {
-		c.pods, c.groups = map[string]testimony{}, map[Statement]*group{}
+		c.pods, c.groups, c.able = map[string]testimony{}, map[Statement]*group{}, map[unique.Handle[string]]*shared{}
 	}
 	t := testimony{since.Unix(), statements}
 	c.pods[pod] = t
 	for _, statement := range statements {
 		g := c.groups[statement]
 		if g == nil {
-			g = &group{client: statement.client(), example: pod, young: map[int64]int32{}}
+			g = &group{client: c.enter(statement), example: pod}
 			c.groups[statement] = g
 		}
 		if g.example != "" && pod < g.example {
@@ -82,9 +103,36 @@ func (c *Census) Set(pod string, since time.Time, statements []Statement) {
 		}
 		g.count++
 		if t.since > g.horizon {
+			if g.young == nil {
+				g.young = map[int64]int32{}
+			}
 			g.young[t.since]++
 		}
 	}
+}
+
+// enter is for the first pod that says something.
+func (c *Census) enter(statement Statement) *v1alpha1.ReportedClient {
+	able := c.able[statement.abilities]
+	if able == nil {
+		able = &shared{}
+		_ = json.Unmarshal([]byte(statement.abilities.Value()), &able.abilities)
+		c.able[statement.abilities] = able
+	}
+	able.groups++
+	client := statement.client()
+	client.Adapters, client.Upstreams = able.Adapters, able.Upstreams
+	return client
+}
+
+// leave is for the last one.
+func (c *Census) leave(statement Statement) {
+	delete(c.groups, statement)
+	if able := c.able[statement.abilities]; able.groups > 1 {
+		able.groups--
+		return
+	}
+	delete(c.able, statement.abilities)
 }
 
 // Remove forgets a pod; one that said nothing is no matter.
@@ -97,7 +145,7 @@ func (c *Census) Remove(pod string) {
 	for _, statement := range t.statements {
 		g := c.groups[statement]
 		if g.count--; g.count == 0 {
-			delete(c.groups, statement)
+			c.leave(statement)
 			continue
 		}
 		if g.example == pod {
@@ -118,7 +166,9 @@ func (c *Census) Pods() int { return len(c.pods) }
 // Voice is one statement and how many pods make it.
 type Voice struct {
 	client *v1alpha1.ReportedClient
-	count  int32
+	// able tells apart what voices can do.
+	able  unique.Handle[string]
+	count int32
 	// example is the first by name of the pods.
 	example string
 	// cohorts split the count by when the pods first said something; those for
@@ -137,8 +187,10 @@ func (c *Census) Voices(now time.Time, o Options) []Voice {
 	horizon := now.Add(-o.withDefaults().StaleAfter).Unix()
 	c.findExamples()
 	voices := make([]Voice, 0, len(c.groups))
-	for _, g := range c.groups {
-		voices = append(voices, g.voice(horizon))
+	for statement, g := range c.groups {
+		v := g.voice(horizon)
+		v.able = statement.abilities
+		voices = append(voices, v)
 	}
 	return voices
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -95,18 +96,22 @@ func (f *fleet) report(ctx context.Context, pods []plane.Pod) error {
 	order := rand.Perm(len(pods))
 	return inParallel(len(pods), func(i int) error {
 		pod := pods[order[i]]
-		return f.plane.Report(ctx, pod, f.statement(pod.Namespace))
+		return f.plane.Report(ctx, pod, f.statement(pod, order[i]*100 < f.options.distinct*len(pods)))
 	})
 }
 
-// statement is the clients of a report, as clientlib writes them.
-func (f *fleet) statement(namespace string) string {
+// statement is the clients of a pod's report, as clientlib writes them, with a
+// message of its own or with what all others say.
+func (f *fleet) statement(pod plane.Pod, own bool) string {
 	c := report.Client{Name: clientName, Delivery: "Mount", State: report.StateFallback, Adapters: []report.Adapter{report.NewAdapter(capability.NetHTTP())}}
-	if doc := f.documents[namespace]; doc != nil {
+	if doc := f.documents[pod.Namespace]; doc != nil {
 		c.State, c.Revision = report.StateReady, doc.Revision
 		for _, p := range doc.Policies {
 			c.Policies = append(c.Policies, report.Policy{Namespace: p.Namespace, Name: p.Name, UID: p.UID, Generation: p.Generation, State: report.PolicyApplied})
 		}
+	}
+	if own {
+		c.Message = fmt.Sprintf("%s of pod %s: %s", strings.Repeat("a long story ", 14), pod.Name, pod.UID)
 	}
 	text, _ := json.Marshal([]report.Client{c})
 	return string(text)

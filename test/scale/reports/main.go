@@ -38,6 +38,9 @@ type options struct {
 	policies int
 	// replaced is how many of a hundred pods are replaced.
 	replaced int
+	// distinct is how many of a hundred pods have words of their own, so that no
+	// other says the same.
+	distinct int
 	// debounce of the operator.
 	debounce time.Duration
 	// idle is how long nothing happens.
@@ -54,6 +57,7 @@ func parse(args []string, stderr io.Writer) (options, bool, error) {
 	flags.IntVar(&o.namespaces, "namespaces", 200, "namespaces that they are in")
 	flags.IntVar(&o.policies, "policies", 100, "policies, at most one in a namespace")
 	flags.IntVar(&o.replaced, "replaced", 30, "percent of the pods that are replaced")
+	flags.IntVar(&o.distinct, "distinct", 0, "percent of the pods that say something of their own, the worst case for the operator's memory")
 	flags.DurationVar(&o.debounce, "report-debounce", 5*time.Second, "of the operator")
 	flags.DurationVar(&o.idle, "idle", time.Minute, "how long to look on when nothing happens")
 	flags.StringVar(&format, "o", "text", "text or json")
