@@ -17,7 +17,7 @@ import (
 
 func grpcGroup(name, title string, run func(maker) func(int) error) *group {
 	return &group{
-		name: name, title: title, base: "bare", plain: "context.WithTimeout",
+		name: name, title: title, base: "bare", plain: "context.WithTimeout", network: true,
 		open: func() ([]*testCase, func(), error) {
 			var l closers
 			cases, err := grpcCases(&l, run)

@@ -19,6 +19,8 @@ type group struct {
 	// base is the case that the others add to, plain the one that does the
 	// minimum that is asked for (a deadline).
 	base, plain string
+	// network says that the work goes over one.
+	network bool
 	// open makes the cases; close ends what they need.
 	open func() (cases []*testCase, close func(), err error)
 }

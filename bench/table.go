@@ -53,6 +53,10 @@ func (g *group) print(w io.Writer, cases []*testCase) {
 		return
 	}
 	peer := best(cases, base)
+	if g.network {
+		printRatios(t, cases, base, plain, peer)
+		return
+	}
 	fmt.Fprintf(t, "ns\tCPU ns\tB\tallocs\t+allocs\tx bare\tx context\tCPU\tcost/context's\tCPU\tcost/best peer's\t  case\n")
 	for _, c := range cases {
 		fmt.Fprintf(t, "%s\t%+.0f\t%.2f\t%.2f\t%.2f\t", c.numbers(), c.over(base, allocs), c.ratio(base, wall), c.ratio(plain, wall), c.ratio(plain, cpu))
@@ -65,6 +69,19 @@ func (g *group) print(w io.Writer, cases []*testCase) {
 			fmt.Fprintf(t, "%.2f", c.over(base, cpu)/peer.over(base, cpu))
 		}
 		fmt.Fprintf(t, "\t  %s\n", c.name)
+	}
+}
+
+// printRatios is for a network, beside which what a client costs is a small
+// difference of two large numbers.
+func printRatios(t io.Writer, cases []*testCase, base, plain, peer *testCase) {
+	fmt.Fprintf(t, "ns\tCPU ns\tB\tallocs\t+allocs\tx bare\tx context\tCPU\tx best peer\tCPU\t  case\n")
+	for _, c := range cases {
+		fmt.Fprintf(t, "%s\t%+.0f\t%.2f\t%.2f\t%.2f\t", c.numbers(), c.over(base, allocs), c.ratio(base, wall), c.ratio(plain, wall), c.ratio(plain, cpu))
+		if peer == nil {
+			peer = plain
+		}
+		fmt.Fprintf(t, "%.2f\t%.2f\t  %s\n", c.ratio(peer, wall), c.ratio(peer, cpu), c.name)
 	}
 }
 
