@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/clientlib/retryafter"
 )
 
 // Pod is whose report is written.
@@ -61,7 +62,7 @@ func (p *Plane) apply(ctx context.Context, pod Pod, body []byte) (again time.Dur
 	case http.StatusOK, http.StatusCreated:
 		return 0, nil
 	case http.StatusTooManyRequests:
-		return time.Second, nil
+		return max(time.Second, retryafter.Parse(response.Header.Get("Retry-After"), time.Now(), time.Minute)), nil
 	default:
 		return 0, fmt.Errorf("the report of pod %s/%s is answered %s: %.300s", pod.Namespace, pod.Name, response.Status, answer)
 	}
