@@ -15,9 +15,9 @@ type Incoming struct {
 	// Addr is the address of the peer that holds the connection, with neither
 	// zone nor IPv6 mapping; not valid where it has none, as on a Unix socket.
 	Addr netip.Addr
-	// Request is nil in gRPC.
+	// Request is nil in servers that are not of net/http.
 	Request *http.Request
-	// Protocol is "http" or "grpc", for metrics.
+	// Protocol is "http", "grpc" or "fasthttp", for metrics.
 	Protocol string
 	// Values returns all values of a header field by its canonical name; never
 	// nil.

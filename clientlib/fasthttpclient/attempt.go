@@ -161,6 +161,10 @@ func (a *attempt) failed(at stage, err error) result {
 		out, attribution := engine.CallerEnded(ctx)
 		return result{err: context.Cause(ctx), outcome: out, attribution: attribution}
 	}
+	if lapsed, ok := err.(*lapsedError); ok {
+		none.Kind = failure.TotalTimeout
+		return result{err: err, outcome: none, attribution: lapsed.attribution}
+	}
 	if attribution, over := a.Over(a.flight.Now()); over {
 		// The peer gave up at the instant at which our timer was about to.
 		none.Kind = failure.TotalTimeout

@@ -192,3 +192,30 @@ func TestCallsOverTLS(t *testing.T) {
 
 // echo answers with what it was sent.
 func echo(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }
+
+func TestThePeerIsToldWhatTheConnectionLeft(t *testing.T) {
+	const doc = `"timeouts":{"total":"1s"},"deadline":{"header":"X-Deadline-Ms","reserve":"200ms"}`
+	for name, c := range map[string]struct {
+		dial time.Duration
+		told string
+	}{"some": {500 * time.Millisecond, "300"}, "nothing": {800 * time.Millisecond, ""}} {
+		t.Run(name, func(t *testing.T) {
+			var at *bench
+			inFakeTimeWith(t, rules(t, doc), &setup{base: fasthttp.Client{Dial: slowDial(&at, c.dial)}}, func(b *bench) {
+				at = b
+				x := b.get("/ok")
+				if c.told == "" {
+					e := b.failed(x)
+					if e.Kind != kinds.TotalTimeout || e.Field != "deadline.reserve" || b.origin.Requests("/ok") != 0 || b.elapsed() != c.dial {
+						b.t.Errorf("%v by %s after %s and %d requests, want nothing sent", e.Kind, e.Field, b.elapsed(), b.origin.Requests("/ok"))
+					}
+					return
+				}
+				b.ok(x, "ok\n")
+				if told := b.origin.Headers()[0].Get("X-Deadline-Ms"); told != c.told {
+					b.t.Errorf("told %q, want %q", told, c.told)
+				}
+			})
+		})
+	}
+}

@@ -16,9 +16,12 @@ import (
 
 // write sends the request of the attempt.
 func (a *attempt) write(req *fasthttp.Request, body *requestBody) error {
-	out := a.outgoing(req, body)
+	out, err := a.outgoing(req, body)
+	if err != nil {
+		return err
+	}
 	release := body.guard(a, req)
-	err := a.exchange.write(out)
+	err = a.exchange.write(out)
 	release()
 	if out != req {
 		fasthttp.ReleaseRequest(out)
@@ -28,15 +31,15 @@ func (a *attempt) write(req *fasthttp.Request, body *requestBody) error {
 
 // outgoing returns the request to send: the caller's own where nothing is added to
 // it, else a copy of everything but a body in memory, which is shared.
-func (a *attempt) outgoing(req *fasthttp.Request, body *requestBody) *fasthttp.Request {
+func (a *attempt) outgoing(req *fasthttp.Request, body *requestBody) (*fasthttp.Request, error) {
 	f := a.flight
-	name, text, stamp := f.DeadlineHeader(), "", false
-	if name != "" {
-		text, stamp = f.StampText(a.began)
+	name, text, err := a.stamp()
+	if err != nil {
+		return nil, err
 	}
-	tell := stamp || name != "" && hasHeader(&req.Header, name)
+	tell := text != "" || name != "" && hasHeader(&req.Header, name)
 	if !tell && !f.Traced() && body.capture == nil {
-		return req
+		return req, nil
 	}
 	out := fasthttp.AcquireRequest()
 	req.Header.CopyTo(&out.Header)
@@ -50,10 +53,31 @@ func (a *attempt) outgoing(req *fasthttp.Request, body *requestBody) *fasthttp.R
 	if tell {
 		dropHeader(&out.Header, name)
 	}
-	if stamp {
+	if text != "" {
 		out.Header.Set(name, text)
 	}
-	return out
+	return out, nil
+}
+
+// lapsedError is an attempt whose connection took what could have been told the
+// peer.
+type lapsedError struct{ attribution engine.Attribution }
+
+func (e *lapsedError) Error() string { return "the wait for a connection left too little time" }
+
+// stamp returns what the peer is told of the time left, now that there is a
+// connection; no text for nothing, no name where it is none of the policy's business.
+func (a *attempt) stamp() (name, text string, err error) {
+	f := a.flight
+	if name = f.DeadlineHeader(); name == "" {
+		return "", "", nil
+	}
+	now := f.Now()
+	if attribution, lapsed := f.Lapsed(now); lapsed {
+		return "", "", &lapsedError{attribution}
+	}
+	text, _ = f.StampText(now)
+	return name, text, nil
 }
 
 // hasHeader reports whether a field is there in any spelling: fasthttp can be told
