@@ -45,6 +45,7 @@ type pair struct {
 type usual struct {
 	inflight      prometheus.Gauge
 	call, attempt pair
+	body          *histogram // nil for gRPC, whose replies are no bodies
 }
 
 type callKey struct {
@@ -144,24 +145,37 @@ func (r *recorder) resolve(key callKey) (usual, bool) {
 	gauge, started := r.gauge(key.adapter)
 	attempt, tried := r.attemptPair(key)
 	call, called := r.callPair(key)
-	if !started || !tried || !called {
+	var body *histogram
+	read := key.adapter == "grpc"
+	if !read {
+		body, read = r.bodyTime(key)
+	}
+	if !started || !tried || !called || !read {
 		return usual{}, false
 	}
-	return fill(r, &r.usual, key, func() usual { return usual{gauge, call, attempt} })
+	return fill(r, &r.usual, key, func() usual { return usual{gauge, call, attempt, body} })
 }
 
 // BodyDone implements engine.Recorder.
 func (r *recorder) BodyDone(e engine.BodyEvent) {
-	key := r.callKey(e.Adapter, e.Route, e.Method, engine.NoStatus, e.OK, e.Kind)
-	h, ok := r.bodies.find(key)
-	if !ok {
-		h, ok = fill(r, &r.bodies, key, func() *histogram {
-			return r.histogram(key, r.client.metrics.bodyTime)
-		})
+	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
+	if u, ok := r.usual.find(key); ok && u.body != nil {
+		u.body.observe(e.Duration) // just looked up for FirstTry
+		return
 	}
-	if ok {
+	if h, ok := r.bodyTime(key); ok {
 		h.observe(e.Duration)
 	}
+}
+
+// bodyTime finds the histogram of bodies, which are not told apart by status.
+func (r *recorder) bodyTime(key callKey) (*histogram, bool) {
+	key.status = engine.NoStatus
+	h, ok := r.bodies.find(key)
+	if !ok {
+		h, ok = fill(r, &r.bodies, key, func() *histogram { return r.histogram(key, r.client.metrics.bodyTime) })
+	}
+	return h, ok
 }
 
 // WouldCut implements engine.Recorder. The limits are the engine's own words.
