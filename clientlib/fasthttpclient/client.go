@@ -122,14 +122,14 @@ func (c *Client) DoDeadline(ctx context.Context, req *fasthttp.Request, resp *fa
 	return c.inner.DoDeadline(req, resp, deadline)
 }
 
-// DoRedirects is Do, and follows up to max redirects in the way of fasthttp, which
-// leaves req as the last hop had it. All hops are one call: one deadline, retry
-// budget, breaker signal and event; attempts and ceilings are those of each hop's
-// own policy.
-func (c *Client) DoRedirects(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response, max int) error {
+// DoRedirects is Do, and follows a number of redirects at most in the way of
+// fasthttp, which leaves req as the last hop had it. All hops are one call: one
+// deadline, retry budget, breaker signal and event; attempts and ceilings are
+// those of each hop's own policy.
+func (c *Client) DoRedirects(ctx context.Context, req *fasthttp.Request, resp *fasthttp.Response, most int) error {
 	who := attach(ctx, req, true)
 	defer who.detach(req)
-	err := c.inner.DoRedirects(req, resp, max)
+	err := c.inner.DoRedirects(req, resp, most)
 	who.stayed()
 	return err
 }

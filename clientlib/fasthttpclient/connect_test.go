@@ -219,3 +219,35 @@ func TestThePeerIsToldWhatTheConnectionLeft(t *testing.T) {
 		})
 	}
 }
+
+// A program may send the requests for a host elsewhere; the policy is that of the
+// URL.
+func TestThePolicyGoesByTheURLAndNotByTheAddress(t *testing.T) {
+	t.Parallel()
+	addr := silentServer(t)
+	b := newBench(t, rules(t, `"timeouts":{"total":"50ms"}`, "orders.shop:8080"), &fasthttp.Client{
+		ConfigureClient: func(hc *fasthttp.HostClient) error {
+			hc.Addr = addr
+			return nil
+		},
+	})
+	if e := b.failed(b.do(t.Context(), request("GET", "http://Orders.Shop:8080/"))); e.Kind != kinds.TotalTimeout {
+		t.Error(e)
+	}
+}
+
+// Where a host has several addresses, each attempt goes to another one.
+func TestTheNextAttemptGoesToTheNextAddress(t *testing.T) {
+	t.Parallel()
+	good, bad := serve(t, prompt), "127.0.0.1:1"
+	b := newBench(t, rules(t, threeAttempts), &fasthttp.Client{
+		ConfigureClient: func(hc *fasthttp.HostClient) error {
+			hc.Addr = bad + "," + good
+			return nil
+		},
+	})
+	b.ok(b.do(t.Context(), request("GET", "http://orders/")), "ok")
+	if n := len(b.events.attempts); n != 2 || b.events.attempts[0].Kind != kinds.ConnectError {
+		t.Errorf("%d attempts: %+v", n, b.events.attempts)
+	}
+}

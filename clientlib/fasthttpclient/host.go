@@ -144,24 +144,20 @@ func (h *host) lookup(s *engine.Snapshot, req *fasthttp.Request) *engine.Policy 
 	return found.Policy(call)
 }
 
+var methods = [...]string{
+	fasthttp.MethodGet, fasthttp.MethodPost, fasthttp.MethodPut,
+	fasthttp.MethodDelete, fasthttp.MethodHead, fasthttp.MethodPatch,
+}
+
 // method spares the usual methods an allocation.
 func method(req *fasthttp.Request) string {
-	switch m := req.Header.Method(); string(m) {
-	case fasthttp.MethodGet:
-		return fasthttp.MethodGet
-	case fasthttp.MethodPost:
-		return fasthttp.MethodPost
-	case fasthttp.MethodPut:
-		return fasthttp.MethodPut
-	case fasthttp.MethodDelete:
-		return fasthttp.MethodDelete
-	case fasthttp.MethodHead:
-		return fasthttp.MethodHead
-	case fasthttp.MethodPatch:
-		return fasthttp.MethodPatch
-	default:
-		return string(m)
+	m := req.Header.Method()
+	for _, known := range methods {
+		if string(m) == known {
+			return known
+		}
 	}
+	return string(m)
 }
 
 // path returns the path as it is sent, escaped and without the query.
