@@ -93,7 +93,7 @@ func TestRoutesThatMultiplyAreTooLarge(t *testing.T) {
 	}
 	in := input(policies...)
 	in.Memo = &plan.Memo{}
-	out := planWithin(t, in, 56)
+	out := planWithin(t, in, 60)
 	wantCondition(t, out, "wide", v1alpha1.ConditionProgrammed, "True", v1alpha1.ReasonProgrammed, "")
 	wantCondition(t, out, "hosts-05", v1alpha1.ConditionProgrammed, "False", v1alpha1.ReasonDocumentTooLarge, "more than 524288 bytes")
 	planWithin(t, in, 32)
