@@ -39,6 +39,7 @@ type TimeoutPolicyReconciler struct {
 	expected expectations
 	memos    memos
 	refusals refusals
+	written  ownWrites
 	counts   ledger
 }
 
@@ -71,6 +72,7 @@ func (r *TimeoutPolicyReconciler) reconcile(ctx context.Context, namespace strin
 	if err != nil {
 		return ctrl.Result{}, err
 	}
+	r.written.add(namespace, todo, nil)
 	failed, applyErr := r.apply(ctx, facts, out, todo)
 	if len(failed) > 0 {
 		out = out.WithFailures(failed)

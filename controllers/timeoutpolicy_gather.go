@@ -60,8 +60,11 @@ func (r *TimeoutPolicyReconciler) gather(ctx context.Context, namespace string) 
 		services:  map[types.NamespacedName]plan.Service{},
 		documents: map[string]storedDocument{},
 	}
+	if err := r.catchUp(ctx, namespace); err != nil {
+		return nil, err
+	}
 	var policies storedPolicyList
-	if err := r.Client.List(ctx, &policies, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &policies, client.InNamespace(namespace), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, fmt.Errorf("list the policies of namespace %s: %w", namespace, err)
 	}
 	for i := range policies.Items {
@@ -76,7 +79,7 @@ func (r *TimeoutPolicyReconciler) gather(ctx context.Context, namespace string) 
 		}
 	}
 	var configMaps corev1.ConfigMapList
-	if err := r.Client.List(ctx, &configMaps, client.InNamespace(namespace), client.MatchingLabels(managedBy()), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.Client.List(ctx, &configMaps, client.InNamespace(namespace), client.MatchingLabels(managedBy()), client.UnsafeDisableDeepCopy, client.DisableReadYourWritesConsistency); err != nil {
 		return nil, fmt.Errorf("list the documents of namespace %s: %w", namespace, err)
 	}
 	for i := range configMaps.Items {

@@ -30,6 +30,7 @@ func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, o
 			changed = append(changed, status)
 		}
 	}
+	r.written.add(f.namespace, work{}, changed)
 	written := make([]bool, len(changed))
 	errs := inParallel(len(changed), func(i int) (err error) {
 		written[i], err = r.writeStatus(ctx, f.namespace, changed[i])

@@ -68,8 +68,8 @@ func (o *Operator) manage(ctx context.Context, config *rest.Config, gate *gate) 
 func (o *Operator) newManager(ctx context.Context, restConfig *rest.Config, guard *watchdog) (manager.Manager, error) {
 	caches := controllers.CacheOptions(o.options.Namespaces...)
 	caches.DefaultWatchErrorHandler = guard.watchFailed
-	// A read waits for this process's own writes, so that a reconcile never
-	// repeats what the one before it did. controller-runtime cannot do that for
+	// A read of an object waits for this process's own writes to it, so that a
+	// reconcile never repeats what the one before it did. controller-runtime cannot do that for
 	// more than one cached namespace; there a write may be repeated, with no
 	// effect.
 	consistent := len(o.options.Namespaces) <= 1
