@@ -8,6 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/test/scale/internal/figures"
 )
 
 // editForAll edits a policy that goes into the documents of very many clients.
@@ -24,7 +25,7 @@ func (r *runner) editForAll(ctx context.Context) error {
 	if err := r.populate(ctx, fanOutNamespace, all); err != nil {
 		return err
 	}
-	r.result.add(phase, "named clients", float64(n), "")
+	r.result.Add(phase, "named clients", float64(n), "")
 	return r.editWide(ctx, phase, all)
 }
 
@@ -50,8 +51,8 @@ func (r *runner) editInCrowd(ctx context.Context) error {
 	if err := r.populate(ctx, crowdNamespace, all); err != nil {
 		return err
 	}
-	r.result.add(phase, "policies for everybody", float64(r.crowd.policies), "")
-	r.result.add(phase, "named clients", float64(r.crowd.clients), "")
+	r.result.Add(phase, "policies for everybody", float64(r.crowd.policies), "")
+	r.result.Add(phase, "named clients", float64(r.crowd.clients), "")
 	return r.editWide(ctx, phase, all)
 }
 
@@ -120,13 +121,13 @@ func (r *runner) editWide(ctx context.Context, phase string, all []one) error {
 			last = at
 		}
 	}
-	r.result.add(phase, "edit for everybody to the first document", milliseconds(first.Sub(sent)), "ms")
-	r.result.add(phase, "edit for everybody to the last document", milliseconds(last.Sub(sent)), "ms")
+	r.result.Add(phase, "edit for everybody to the first document", figures.Milliseconds(first.Sub(sent)), "ms")
+	r.result.Add(phase, "edit for everybody to the last document", figures.Milliseconds(last.Sub(sent)), "ms")
 	documents, statuses, _, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
-	r.result.exactly(phase, "document writes", float64(documents), float64(len(keys)))
-	r.result.count(phase, "status writes", float64(statuses), barEditStatus)
+	r.result.Exactly(phase, "document writes", float64(documents), float64(len(keys)))
+	r.result.Count(phase, "status writes", float64(statuses), barEditStatus)
 	return r.memory(phase)
 }

@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/test/scale/internal/figures"
 )
 
 // edit changes the total of a policy and tells when it was sent and which
@@ -58,16 +59,16 @@ func (r *runner) editOneByOne(ctx context.Context) error {
 	if err := profiled(); err != nil {
 		return err
 	}
-	r.result.add(phase, "edit to document, p50", quantile(latencies, 0.5), "ms")
-	r.result.atMost(phase, "edit to document, p99", quantile(latencies, 0.99), barEdit, "ms")
+	r.result.Add(phase, "edit to document, p50", figures.Milliseconds(figures.Quantile(latencies, 0.5)), "ms")
+	r.result.AtMost(phase, "edit to document, p99", figures.Milliseconds(figures.Quantile(latencies, 0.99)), barEdit, "ms")
 	documents, statuses, others, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
 	edits := float64(len(chosen))
-	r.result.exactly(phase, "document writes for each edit", float64(documents)/edits, 1)
-	r.result.count(phase, "status writes for each edit", float64(statuses)/edits, barEditStatus)
-	r.result.exactly(phase, "other writes", float64(others), 0)
+	r.result.Exactly(phase, "document writes for each edit", float64(documents)/edits, 1)
+	r.result.Count(phase, "status writes for each edit", float64(statuses)/edits, barEditStatus)
+	r.result.Exactly(phase, "other writes", float64(others), 0)
 	return r.memory(phase)
 }
 
@@ -111,18 +112,18 @@ func (r *runner) editAtOnce(ctx context.Context) error {
 	if err := profiled(); err != nil {
 		return err
 	}
-	r.result.add(phase, "edits", float64(len(chosen)), "")
-	r.result.add(phase, "stored in", last.Sub(began).Seconds(), "s")
-	r.result.add(phase, "all in documents after", took.Seconds(), "s")
-	r.result.add(phase, "stored to document, p50", quantile(latencies, 0.5), "ms")
-	r.result.add(phase, "stored to document, p99", quantile(latencies, 0.99), "ms")
+	r.result.Add(phase, "edits", float64(len(chosen)), "")
+	r.result.Add(phase, "stored in", last.Sub(began).Seconds(), "s")
+	r.result.Add(phase, "all in documents after", took.Seconds(), "s")
+	r.result.Add(phase, "stored to document, p50", figures.Milliseconds(figures.Quantile(latencies, 0.5)), "ms")
+	r.result.Add(phase, "stored to document, p99", figures.Milliseconds(figures.Quantile(latencies, 0.99)), "ms")
 	documents, statuses, _, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
-	r.result.count(phase, "document writes", float64(documents), float64(len(chosen)))
-	r.result.count(phase, "status writes", float64(statuses), barEditStatus*float64(len(chosen)))
-	r.result.add(phase, "documents concerned", float64(len(touched)), "")
+	r.result.Count(phase, "document writes", float64(documents), float64(len(chosen)))
+	r.result.Count(phase, "status writes", float64(statuses), barEditStatus*float64(len(chosen)))
+	r.result.Add(phase, "documents concerned", float64(len(touched)), "")
 	return r.memory(phase)
 }
 
@@ -155,13 +156,13 @@ func (r *runner) deleteOneByOne(ctx context.Context) error {
 		}
 		latencies = append(latencies, at.Sub(sent))
 	}
-	r.result.add(phase, "deletion to document, p50", quantile(latencies, 0.5), "ms")
-	r.result.add(phase, "deletion to document, p99", quantile(latencies, 0.99), "ms")
+	r.result.Add(phase, "deletion to document, p50", figures.Milliseconds(figures.Quantile(latencies, 0.5)), "ms")
+	r.result.Add(phase, "deletion to document, p99", figures.Milliseconds(figures.Quantile(latencies, 0.99)), "ms")
 	documents, statuses, _, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
-	r.result.exactly(phase, "document writes for each deletion", float64(documents)/float64(len(chosen)), 1)
-	r.result.exactly(phase, "status writes", float64(statuses), 0)
+	r.result.Exactly(phase, "document writes for each deletion", float64(documents)/float64(len(chosen)), 1)
+	r.result.Exactly(phase, "status writes", float64(statuses), 0)
 	return nil
 }

@@ -56,9 +56,9 @@ func (r *runner) load(ctx context.Context) error {
 	if err := each(ctx, r.shape.policies, func(i int) error { return r.plane.Client.Create(ctx, r.shape.policy(i).object()) }); err != nil {
 		return err
 	}
-	r.result.add("load", "policies", float64(r.shape.policies), "")
-	r.result.add("load", "namespaces", float64(r.shape.namespaces), "")
-	r.result.add("load", "stored in", time.Since(began).Seconds(), "s")
+	r.result.Add("load", "policies", float64(r.shape.policies), "")
+	r.result.Add("load", "namespaces", float64(r.shape.namespaces), "")
+	r.result.Add("load", "stored in", time.Since(began).Seconds(), "s")
 	return nil
 }
 

@@ -79,15 +79,15 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "policies:", err)
 		return 1
 	}
-	write := result.text
+	write := result.Text
 	if asJSON {
-		write = result.json
+		write = result.JSON
 	}
 	if err := write(stdout); err != nil {
 		fmt.Fprintln(stderr, "policies:", err)
 		return 1
 	}
-	missed := result.missed()
+	missed := result.Missed()
 	if len(missed) == 0 {
 		return 0
 	}

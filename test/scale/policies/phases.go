@@ -5,6 +5,8 @@ import (
 	"errors"
 	"strings"
 	"time"
+
+	"github.com/timeout-operator/timeout-operator/test/scale/internal/figures"
 )
 
 // The bars of the operator at ten thousand policies.
@@ -46,8 +48,8 @@ func (r *runner) start(ctx context.Context, phase string, want int) (time.Durati
 	if err != nil {
 		return 0, err
 	}
-	r.result.add(phase, "CPU time of the operator", usage.CPU.Seconds(), "s")
-	r.result.add(phase, "CPU time of API server and etcd", (later - server).Seconds(), "s")
+	r.result.Add(phase, "CPU time of the operator", usage.CPU.Seconds(), "s")
+	r.result.Add(phase, "CPU time of API server and etcd", (later - server).Seconds(), "s")
 	r.say("%s: %d Programmed after %s", phase, want, took.Round(time.Millisecond))
 	return took, errors.Join(profiled(), r.verify(ctx, want))
 }
@@ -66,8 +68,8 @@ func (r *runner) memory(phase string) error {
 	if err != nil {
 		return err
 	}
-	r.result.atMost(phase, "RSS", mebibytes(usage.RSS), barRSS, "MiB")
-	r.result.atMost(phase, "peak RSS", mebibytes(usage.PeakRSS), barRSS, "MiB")
+	r.result.AtMost(phase, "RSS", figures.Mebibytes(usage.RSS), barRSS, "MiB")
+	r.result.AtMost(phase, "peak RSS", figures.Mebibytes(usage.PeakRSS), barRSS, "MiB")
 	return nil
 }
 
@@ -78,14 +80,14 @@ func (r *runner) coldStart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.result.atMost(phase, "to all Programmed", took.Seconds(), barColdStart, "s")
+	r.result.AtMost(phase, "to all Programmed", took.Seconds(), barColdStart, "s")
 	documents, statuses, others, err := r.writes(ctx)
 	if err != nil {
 		return err
 	}
-	r.result.exactly(phase, "document writes", float64(documents), float64(r.shape.documents()))
-	r.result.count(phase, "status writes", float64(statuses), float64(r.shape.policies))
-	r.result.add(phase, "other writes (events)", float64(others), "")
+	r.result.Exactly(phase, "document writes", float64(documents), float64(r.shape.documents()))
+	r.result.Count(phase, "status writes", float64(statuses), float64(r.shape.policies))
+	r.result.Add(phase, "other writes (events)", float64(others), "")
 	return r.memory(phase)
 }
 
@@ -118,8 +120,8 @@ func (r *runner) lookOn(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.result.atMost(phase, "CPU of one core", percent, barIdleCPU, "%")
-	r.result.exactly(phase, "writes", float64(documents+statuses+others), 0)
+	r.result.AtMost(phase, "CPU of one core", percent, barIdleCPU, "%")
+	r.result.Exactly(phase, "writes", float64(documents+statuses+others), 0)
 	return r.memory(phase)
 }
 
@@ -139,9 +141,9 @@ func (r *runner) restart(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.result.add(phase, "to all planned", took.Seconds(), "s")
-	r.result.exactly(phase, "document and status writes", float64(documents+statuses), 0)
-	r.result.count(phase, "other writes (the event of the new leader)", float64(others), 2)
+	r.result.Add(phase, "to all planned", took.Seconds(), "s")
+	r.result.Exactly(phase, "document and status writes", float64(documents+statuses), 0)
+	r.result.Count(phase, "other writes (the event of the new leader)", float64(others), 2)
 	return r.memory(phase)
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"io"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,17 +27,17 @@ func TestSmallRunKeepsToWhatItCounts(t *testing.T) {
 			counted++
 		}
 		if row.Counted && row.Missed {
-			t.Errorf("%s: %s is %s, the bar is %s", row.Phase, row.What, format(row.Value), row.Bar)
+			t.Errorf("%s: %s is %v, the bar is %s", row.Phase, row.What, row.Value, row.Bar)
 		}
 	}
 	if counted < 15 {
 		t.Errorf("%d figures are counted: %+v", counted, got.Rows)
 	}
 	var text, encoded strings.Builder
-	if err := got.text(&text); err != nil || !strings.Contains(text.String(), "document writes for each edit") {
+	if err := got.Text(&text); err != nil || !strings.Contains(text.String(), "document writes for each edit") {
 		t.Errorf("%v, the table is\n%s", err, text.String())
 	}
-	if err := got.json(&encoded); err != nil || !strings.Contains(encoded.String(), `"counted": true`) {
+	if err := got.JSON(&encoded); err != nil || !strings.Contains(encoded.String(), `"counted": true`) {
 		t.Errorf("%v, the JSON is\n%s", err, encoded.String())
 	}
 }
@@ -54,37 +53,5 @@ func TestFlagsThatMakeNoSenseAreRefused(t *testing.T) {
 		if status := command(t.Context(), args, io.Discard, &stderr); status != 2 || !strings.Contains(stderr.String(), want) {
 			t.Errorf("%v: status %d, %s", args, status, stderr.String())
 		}
-	}
-}
-
-func TestBarsAreJudged(t *testing.T) {
-	var r result
-	r.add("p", "free", 1e9, "s")
-	r.atMost("p", "kept", 2, 2, "s")
-	r.atMost("p", "missed", 2.01, 2, "s")
-	r.count("p", "few", 1, 2)
-	r.exactly("p", "one", 1, 1)
-	r.exactly("p", "none", 1, 0)
-	var missed []string
-	for _, row := range r.missed() {
-		missed = append(missed, row.What)
-	}
-	if !slices.Equal(missed, []string{"missed", "none"}) {
-		t.Errorf("missed are %v", missed)
-	}
-}
-
-func TestQuantileIsTheNearestRank(t *testing.T) {
-	var durations []time.Duration
-	for i := range 100 {
-		durations = append(durations, time.Duration(100-i)*time.Millisecond)
-	}
-	for q, want := range map[float64]float64{0: 1, 0.5: 51, 0.99: 100, 1: 100} {
-		if got := quantile(durations, q); got != want {
-			t.Errorf("quantile %v is %v, want %v", q, got, want)
-		}
-	}
-	if quantile(nil, 0.5) != 0 {
-		t.Error("no durations have a quantile")
 	}
 }

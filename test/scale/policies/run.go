@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
+	"github.com/timeout-operator/timeout-operator/test/scale/internal/figures"
 	"github.com/timeout-operator/timeout-operator/test/scale/internal/plane"
 )
 
@@ -24,7 +25,7 @@ type runner struct {
 	random    *rand.Rand
 	// gone are the numbers of the policies that were deleted.
 	gone   map[int]bool
-	result *result
+	result *figures.Result
 	// counted are the operator's requests when it had settled last.
 	counted plane.Requests
 	// pprof is where the operator serves profiles; empty for nowhere.
@@ -35,8 +36,8 @@ type runner struct {
 const phaseTimeout = 10 * time.Minute
 
 // run goes through all phases on a control plane of its own.
-func run(ctx context.Context, o options) (_ *result, err error) {
-	r := &runner{options: o, random: rand.New(rand.NewPCG(1, 2)), gone: map[int]bool{}, result: &result{Machine: newMachine()}}
+func run(ctx context.Context, o options) (_ *figures.Result, err error) {
+	r := &runner{options: o, random: rand.New(rand.NewPCG(1, 2)), gone: map[int]bool{}, result: &figures.Result{Machine: figures.NewMachine()}}
 	if r.plane, err = plane.Start(ctx, plane.Options{Progress: o.progress}); err != nil {
 		return nil, err
 	}
