@@ -66,14 +66,15 @@ func (o *ownWrites) forget(namespace string) {
 }
 
 // catchUp waits until the cache has what was written to the namespace: a read of
-// one object waits for the writes to that object.
+// one object waits for the writes to that object. It does so once: what does not
+// come in time is not waited for again, since to write it twice does no harm.
 func (r *TimeoutPolicyReconciler) catchUp(ctx context.Context, namespace string) error {
+	defer r.written.forget(namespace)
 	for _, object := range r.written.of(namespace) {
 		err := r.Client.Get(ctx, client.ObjectKeyFromObject(object), object, client.UnsafeDisableDeepCopy)
 		if err != nil && !apierrors.IsNotFound(err) {
 			return fmt.Errorf("wait for the cache to have %T %s/%s: %w", object, namespace, object.GetName(), err)
 		}
 	}
-	r.written.forget(namespace)
 	return nil
 }

@@ -196,3 +196,41 @@ func TestEndOfTheProcessIsNoError(t *testing.T) {
 		t.Errorf("the error is %v", err)
 	}
 }
+
+// The cache is waited for by reads of what was written, object by object, and not
+// by lists, which would wait for the writes in all other namespaces.
+func TestAReconcileWaitsForItsOwnWritesOnly(t *testing.T) {
+	var waited []string
+	f := newFixture(t, func(direct client.WithWatch) client.Client {
+		return interceptor.NewClient(direct, interceptor.Funcs{
+			Get: func(ctx context.Context, next client.WithWatch, key client.ObjectKey, object client.Object, opts ...client.GetOption) error {
+				waited = append(waited, fmt.Sprintf("%T %s", object, key.Name))
+				return next.Get(ctx, key, object, opts...)
+			},
+			List: func(ctx context.Context, next client.WithWatch, list client.ObjectList, opts ...client.ListOption) error {
+				_, policies := list.(*storedPolicyList)
+				_, documents := list.(*corev1.ConfigMapList)
+				if (policies || documents) && !(&client.ListOptions{}).ApplyOptions(opts).DisableReadYourWritesConsistency {
+					t.Errorf("%T is listed consistently", list)
+				}
+				return next.List(ctx, list, opts...)
+			},
+		})
+	})
+	f.newPolicy(t, "first", "checkout")
+	f.newPolicy(t, "second", "checkout")
+	f.expectReconciled(t)
+	if len(waited) != 0 {
+		t.Errorf("the first reconcile waited for %v", waited)
+	}
+	f.expectReconciled(t)
+	want := []string{"*v1.ConfigMap timeouts-checkout", "*controllers.storedPolicy first", "*controllers.storedPolicy second"}
+	if !slices.Equal(waited, want) {
+		t.Errorf("the second waited for %v, want %v", waited, want)
+	}
+	waited = nil
+	f.expectReconciled(t)
+	if len(waited) != 0 {
+		t.Errorf("the third wrote nothing before it, and waited for %v", waited)
+	}
+}
