@@ -214,6 +214,18 @@ func TestAPodSpeaksForNobodyElse(t *testing.T) {
 			wantNoReport(t, test.report.GetNamespace(), test.report.GetName())
 		})
 	}
+	// Whoever tries is seen.
+	metrics, err := core.RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(metrics)) {
+		if strings.HasPrefix(line, "apiserver_validating_admission_policy_check_total{") &&
+			strings.Contains(line, `enforcement_action="deny"`) && strings.Contains(line, `policy="timeout-operator-reports"`) {
+			return
+		}
+	}
+	t.Error("the API server does not count what it denied")
 }
 
 // TestAStoredReportIsSafeFromOthers: a report that is there already is not
