@@ -54,8 +54,29 @@ func findKind(t testing.TB, a *Adapter, kind failure.Kind) []string {
 			l.findf("the record does not emit %v, and what provokes it ended with: %s", kind, all)
 		case collapses && !ended.Has(coarser):
 			l.findf("the record has %v collapse into %v, and what provokes it ended with: %s", kind, coarser, all)
+		case collapses:
+			l.servesTheFiner(kind, coarser)
 		}
 	})
+}
+
+// servesTheFiner holds an adapter to what a collapse promises: a policy that lists
+// the finer kind alone is served by the coarser one.
+func (l *lab) servesTheFiner(finer, coarser failure.Kind) {
+	if failure.NeverRetryable.Has(finer) || failure.NeverRetryable.Has(coarser) {
+		return
+	}
+	l.also = fmt.Sprintf(`,"retry":{"maxAttempts":2,"retryableKinds":["%v"],"backoff":{"initial":"1ms"}}`, finer)
+	defer func() { l.also = "" }()
+	for _, p := range provocations[finer] {
+		if _, lacks := l.a.lacking(p.needs); lacks {
+			continue
+		}
+		o := p.run(l)
+		if o.failure != nil && o.kind == coarser && o.failure.Attempts == 1 {
+			l.findf("the record has %v collapse into %v, and a policy that lists %v did not repeat it: set Outcome.Covers", finer, coarser, finer)
+		}
+	}
 }
 
 // provoke is a provocation by one call under one rule.

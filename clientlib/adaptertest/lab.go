@@ -29,6 +29,8 @@ type lab struct {
 	mu       sync.Mutex
 	findings []string
 	benches  []*bench
+	// also are rules for each policy of the check beside its own.
+	also string
 }
 
 // study runs a check in a lab of its own and returns what it found.
@@ -82,7 +84,7 @@ func (l *lab) open(rules string, s Setup) *bench {
 	l.t.Helper()
 	b := &bench{lab: l, events: &recorder{}, timers: &clienttest.Timers{}}
 	client, err := clientlib.New(context.Background(), "checkout",
-		clientlib.WithSource(source.Static(parse(l.t, rules))), clientlib.WithReporter(nil), clientlib.WithObserver(b.events),
+		clientlib.WithSource(source.Static(parse(l.t, rules+l.also))), clientlib.WithReporter(nil), clientlib.WithObserver(b.events),
 		clientlib.WithClock(b.timers), clientlib.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
 	if err != nil {
 		l.t.Fatalf("a client of the battery: %v", err)

@@ -198,10 +198,9 @@ func TestKindsThatAreNeverEmittedCannotBeDeclared(t *testing.T) {
 		a.hold = held
 	})
 	caught(t, collapses, "kind WriteTimeout", "collapse into ReadTimeout, and what provokes it ended with: AttemptTimeout")
+	// What provokes it does end so, but net/http's adapter does not tell the engine.
 	collapses.Record.Collapse[failure.WriteTimeout] = failure.AttemptTimeout
-	if got := findings(t, collapses, "kind WriteTimeout"); got != "" {
-		t.Errorf("a collapse that is true found: %s", got)
-	}
+	caught(t, collapses, "kind WriteTimeout", "a policy that lists WriteTimeout did not repeat it: set Outcome.Covers")
 }
 
 func TestWhatThePeerLacksProvesNothing(t *testing.T) {

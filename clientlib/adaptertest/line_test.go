@@ -96,11 +96,13 @@ func lineRecord() capability.Record {
 type policedLine struct {
 	line   *line
 	engine *engine.Engine
+	record capability.Record
 }
 
 func policed(c *clientlib.Client, l *line) *policedLine {
-	c.UseAdapter(lineRecord()) // reports it, and lets a policy refuse it
-	return &policedLine{line: l, engine: c.Engine()}
+	record := lineRecord()
+	c.UseAdapter(record) // reports it, and lets a policy refuse it
+	return &policedLine{line: l, engine: c.Engine(), record: record}
 }
 
 // Ask is line.Ask under the policy in force.
@@ -150,6 +152,7 @@ func (p *policedLine) try(ctx context.Context, call *engine.Call, verb, to, ques
 	var r reply
 	r.answer, r.err = p.line.Ask(scope, verb, to, question)
 	r.outcome, r.whose = classify(ctx, call, scope, &r)
+	r.outcome.Covers = p.record.Covered(r.outcome.Kind)
 	r.outcome.Replayable = true // the question is at hand
 	switch call.Options().Vouch {
 	case engine.VouchNothing:

@@ -58,6 +58,9 @@ func callerLeavesBackoff(l *lab) {
 	}()
 	o := b.doIn(ctx, Call{Behaviour: Behaviour{Does: Fails}})
 	b.expect(o, want{kind: failure.Cancelled, source: failure.SourceCaller, requests: 1})
+	if n := len(b.events.tries()); n != 1 {
+		l.findf("%d attempts are told of, want the one before the caller left", n)
+	}
 }
 
 func callerDeadline(l *lab) {
