@@ -79,11 +79,22 @@ const (
 	signalFailure
 )
 
+// pass admits a call in the usual case.
+func (b *breaker) pass() (admission, bool) {
+	glance := b.glance.Load()
+	return admission{era: glance >> 1}, glance&1 == 0
+}
+
+// settled reports whether a call may end without a word, as in the usual case.
+func (b *breaker) settled(a admission, s signal) bool {
+	return s != signalFailure && b.glance.Load() == a.era<<1
+}
+
 // admit asks for a call. Where it is refused, the duration is how long the
 // circuit stays open.
 func (b *breaker) admit(l breakerLimits, now time.Time) (admission, time.Duration, bool) {
-	if glance := b.glance.Load(); glance&1 == 0 {
-		return admission{era: glance >> 1}, 0, true
+	if a, ok := b.pass(); ok {
+		return a, 0, true
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -106,7 +117,7 @@ func (b *breaker) admit(l breakerLimits, now time.Time) (admission, time.Duratio
 
 // report ends a call. It returns the state after it, and whether it changed.
 func (b *breaker) report(l breakerLimits, a admission, s signal, now time.Time) (CircuitState, bool) {
-	if s != signalFailure && b.glance.Load() == a.era<<1 {
+	if b.settled(a, s) {
 		return CircuitClosed, false
 	}
 	b.mu.Lock()

@@ -110,7 +110,7 @@ func (c *Call) refusal(ctx context.Context) *failure.Error {
 	if !p.hasBreaker || p.Shadow {
 		return nil
 	}
-	entry, wait, ok := p.state.breaker.admit(p.breaker, c.start)
+	entry, wait, ok := p.state.admit(p, c.start)
 	if !ok {
 		err := c.failure(Outcome{Kind: failure.CircuitOpen}, Attribution{}, nil)
 		err.RetryAfter = wait
@@ -412,7 +412,7 @@ func (c *Call) Succeed(status int) {
 // signal ends the call for the breaker.
 func (c *Call) signal(s signal, now time.Duration) {
 	p := c.home
-	if state, changed := p.state.breaker.report(p.breaker, c.entry, s, c.at(now)); changed {
+	if state, changed := p.state.report(p, c.entry, s, c.at(now)); changed {
 		c.circuitChanged(state)
 	}
 }
