@@ -139,6 +139,18 @@ func (r *Record) Reaches(kind failure.Kind) bool {
 	return ok && r.Emits.Has(coarser)
 }
 
+// Covered returns the kinds that collapse into a coarser one. An adapter that has
+// any puts them into the engine.Outcome beside the kind that it tells.
+func (r *Record) Covered(coarser failure.Kind) failure.Set {
+	var finer failure.Set
+	for kind, into := range r.Collapse {
+		if into == coarser {
+			finer |= failure.NewSet(kind)
+		}
+	}
+	return finer
+}
+
 // Validate returns an error that names what is missing in the record or contradicts
 // itself; nil for none.
 func (r *Record) Validate() error {

@@ -427,7 +427,7 @@ func (c *Call) verdict(o Outcome, a Attribution) signal {
 		return signalNeutral
 	case o.Kind == failure.Status && !o.ServerFault:
 		return signalSuccess
-	case c.home.breaker.trip.Has(o.Kind):
+	case o.in(c.home.breaker.trip):
 		return signalFailure
 	case o.Kind == failure.Status:
 		return signalSuccess

@@ -14,6 +14,9 @@ type Outcome struct {
 	// OK says that the attempt succeeded; Kind then means nothing.
 	OK   bool
 	Kind failure.Kind
+	// Covers are finer kinds that it may have been, for all that the adapter can
+	// tell (capability.Record.Covered): what the policy says of them holds too.
+	Covers failure.Set
 	// Status is the HTTP status or gRPC code of the response, NoStatus for none.
 	Status int
 	// RetryStatus says that the policy lists the status as retryable.
@@ -26,6 +29,11 @@ type Outcome struct {
 	Repeatable bool
 	// Replayable says that the request body can be sent again.
 	Replayable bool
+}
+
+// in reports whether the kind of the outcome is, or may have been, one of a set.
+func (o *Outcome) in(s failure.Set) bool {
+	return s.Has(o.Kind) || s&o.Covers != 0 && !failure.NeverRetryable.Has(o.Kind)
 }
 
 // Decision is what follows an attempt.
@@ -81,7 +89,7 @@ func (c *Call) publishAttempt(o Outcome, d Decision, now time.Duration) {
 
 func (c *Call) decide(o Outcome, now time.Duration) Decision {
 	p := c.Policy
-	if o.OK || p.MaxAttempts <= 1 || !(p.RetryKinds.Has(o.Kind) || o.Kind == failure.Status && o.RetryStatus) {
+	if o.OK || p.MaxAttempts <= 1 || !(o.in(p.RetryKinds) || o.Kind == failure.Status && o.RetryStatus) {
 		return Decision{}
 	}
 	if int(c.attempts) >= p.MaxAttempts {
