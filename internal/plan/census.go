@@ -2,6 +2,7 @@ package plan
 
 import (
 	"encoding/json"
+	"slices"
 	"time"
 	"unique"
 
@@ -86,6 +87,9 @@ type group struct {
 // Set replaces what a pod says. since is when it first said something. The
 // statements belong to the Census.
 func (c *Census) Set(pod string, since time.Time, statements []Statement) {
+	if t, known := c.pods[pod]; known && t.since == since.Unix() && slices.Equal(t.statements, statements) {
+		return
+	}
 	c.Remove(pod)
 	if c.pods == nil {
 		c.pods, c.groups, c.able = map[string]testimony{}, map[Statement]*group{}, map[unique.Handle[string]]*shared{}
