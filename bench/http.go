@@ -142,6 +142,7 @@ func groups() []*group {
 		stubGroup("stub", "GET on a stub transport, one caller", stub{}, sequentially),
 		stubGroup("stub-64", "the same, 64 callers", stub{}, together),
 		stubGroup("watchful", "a stub that waits for its context as a transport does, one caller", watchful{}, sequentially),
+		coldGroup(),
 		loopbackGroup("loopback", "GET over HTTP/1.1 on the loopback interface, one caller", false, sequentially),
 		loopbackGroup("loopback-64", "the same, 64 callers", false, together),
 		loopbackGroup("loopback-h2", "GET over HTTP/2 (without TLS) on the loopback interface, one caller", true, sequentially),

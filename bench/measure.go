@@ -33,6 +33,9 @@ type testCase struct {
 	full bool
 	// run does the work n times.
 	run func(n int) error
+	// timed does the work n times and says what it took each time; nil where that
+	// is the time of run.
+	timed func(n int) (time.Duration, error)
 
 	n     int // operations in a turn
 	turns []turn
@@ -91,7 +94,7 @@ func (g *group) run(w io.Writer, o options) error {
 func (c *testCase) calibrate(want time.Duration) error {
 	for c.n = 64; ; c.n *= 2 {
 		began := time.Now()
-		if err := c.run(c.n); err != nil {
+		if _, err := c.work(); err != nil {
 			return err
 		}
 		if took := time.Since(began); took > want/4 {
@@ -105,12 +108,16 @@ func (c *testCase) turn() error {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	cpu, began := cpuTime(), time.Now()
-	if err := c.run(c.n); err != nil {
+	each, err := c.work()
+	if err != nil {
 		return err
 	}
 	wall, spent := time.Since(began), cpuTime()-cpu
 	runtime.ReadMemStats(&after)
 	n := float64(c.n)
+	if c.timed != nil {
+		wall, spent = each*time.Duration(c.n), each*time.Duration(c.n)
+	}
 	c.turns = append(c.turns, turn{
 		wall:   float64(wall) / n,
 		cpu:    float64(spent) / n,
@@ -118,6 +125,13 @@ func (c *testCase) turn() error {
 		allocs: float64(after.Mallocs-before.Mallocs) / n,
 	})
 	return nil
+}
+
+func (c *testCase) work() (time.Duration, error) {
+	if c.timed != nil {
+		return c.timed(c.n)
+	}
+	return 0, c.run(c.n)
 }
 
 // cpuTime is what this process has used so far, in user and kernel mode.
