@@ -170,7 +170,7 @@ func (x *exchange) readHead(resp *fasthttp.Response, await func()) error {
 // (RFC 9112, section 6.3).
 func bodiless(resp *fasthttp.Response) bool {
 	status := resp.StatusCode()
-	return resp.SkipBody || status < 200 || status == fasthttp.StatusNoContent || status == fasthttp.StatusNotModified
+	return resp.SkipBody || status >= 100 && status < 200 || status == fasthttp.StatusNoContent || status == fasthttp.StatusNotModified
 }
 
 // readBody reads the body, and the trailers after it, into the response.

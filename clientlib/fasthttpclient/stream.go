@@ -1,6 +1,8 @@
 package fasthttpclient
 
 import (
+	"bufio"
+	"bytes"
 	"io"
 	"sync"
 
@@ -80,15 +82,15 @@ func (s *stream) free() {
 	s.source = nil
 }
 
-// copyTrailers gives the caller what came after the body.
+// copyTrailers gives the caller what came after the body, in the way in which
+// fasthttp reads it. The caller may have changed the headers meanwhile.
 func (s *stream) copyTrailers() {
-	from, to := &s.source.Header, &s.response.Header
-	for key := range from.Trailers() {
-		if to.AddTrailerBytes(key) != nil {
-			continue
-		}
-		to.SetBytesKV(key, from.PeekBytes(key))
+	text := s.source.Header.TrailerHeader()
+	if len(text) <= len("\r\n") {
+		return
 	}
+	// What was read once can be read again.
+	_ = s.response.Header.ReadTrailer(bufio.NewReaderSize(bytes.NewReader(text), len(text)))
 }
 
 // CloseWithError ends the body for its caller. A Read under way is interrupted.
