@@ -173,7 +173,7 @@ func reallyStops(l *lab, hold time.Duration) sight {
 	if o.kind != failure.TotalTimeout {
 		return sawf(missing, "%s", o)
 	}
-	began := time.Now() //nolint:forbidigo // the battery measures real servers
+	began := time.Now()
 	if eventually(hold, func() bool { return b.peer.Left() > 0 }) {
 		return sawf(full, "the server saw its client leave within %s of the end of the call", time.Since(began))
 	}

@@ -96,14 +96,14 @@ var short = limit.String()
 // has that limit set by its peer.
 var provocations = map[failure.Kind][]provocation{
 	failure.Unknown:        {provoke(unlimited, Odd)},
-	failure.ConnectTimeout: {provoke(`"timeouts":{"connect":"`+short+`","attempt":"2s"}`, Stalls)},
+	failure.ConnectTimeout: {provoke(`"timeouts":{"connect":"`+short+`","attempt":"1s"}`, Stalls)},
 	failure.ConnectError:   {provoke(unlimited, Unreachable)},
 	failure.DNSError:       {provoke(unlimited, Unnamed)},
 	failure.TLSError:       {provoke(unlimited, Untrusted)},
 	failure.PoolTimeout:    {{[]Feature{BoundedPool, Waits}, queue}},
 	failure.AttemptTimeout: {provoke(`"timeouts":{"attempt":"`+short+`"}`, Waits)},
 	failure.ReadTimeout: {
-		provoke(`"timeouts":{"responseHeader":"`+short+`","attempt":"2s"}`, Waits),
+		provoke(`"timeouts":{"responseHeader":"`+short+`","attempt":"1s"}`, Waits),
 		provoke(`"timeouts":{"bodyIdle":"`+short+`"}`, Drips),
 	},
 	failure.WriteTimeout:  {provoke(`"timeouts":{"attempt":"500ms"}`, Unread)},
