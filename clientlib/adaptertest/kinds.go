@@ -96,7 +96,7 @@ var short = limit.String()
 // has that limit set by its peer.
 var provocations = map[failure.Kind][]provocation{
 	failure.Unknown:        {provoke(unlimited, Odd)},
-	failure.ConnectTimeout: {provoke(`"timeouts":{"connect":"`+short+`","attempt":"1s"}`, Stalls)},
+	failure.ConnectTimeout: {provoke(`"timeouts":{"connect":"`+short+`","attempt":"2s"}`, Stalls)},
 	failure.ConnectError:   {provoke(unlimited, Unreachable)},
 	failure.DNSError:       {provoke(unlimited, Unnamed)},
 	failure.TLSError:       {provoke(unlimited, Untrusted)},
