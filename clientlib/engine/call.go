@@ -39,8 +39,8 @@ type Call struct {
 	decided  time.Duration // when the last attempt had ended
 	looked   time.Duration // when Lapsed found enough left for an attempt, plus one; 0 for not yet
 	entry    admission
+	sent     int32 // requests of all hops
 	attempts int16 // of the hop under way
-	sent     int16 // requests of all hops
 	token    bool  // a retry token was taken for an attempt that is not sent yet
 	tells    bool  // the protocol itself tells the peer what is left
 }

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 )
@@ -141,24 +142,22 @@ func TestOldDocumentsAreForgotten(t *testing.T) {
 	e := New(Options{})
 	e.Swap(twoUpstreams(t, "1s", 1<<19))
 	freed := make(chan struct{})
-	text := e.Snapshot().Document.Upstreams
-	runtime.AddCleanup(&text[0], func(c chan struct{}) { close(c) }, freed)
-	text = nil
+	runtime.AddCleanup(&e.Snapshot().Document.Upstreams[0], func(c chan struct{}) { close(c) }, freed)
 	e.Swap(twoUpstreams(t, "2s", 1<<19))
 	kept := e.Snapshot().Lookup("orders", 80, callOf("GET"))
-	for range 10 {
-		runtime.GC()
+	for deadline := time.Now().Add(30 * time.Second); ; runtime.GC() {
 		select {
 		case <-freed:
 			if kept.Total == 0 {
 				t.Error("the policy is gone too")
 			}
 			return
-		default:
+		case <-time.After(5 * time.Millisecond):
+			if time.Now().After(deadline) {
+				t.Fatal("the upstreams of the old document are still in memory")
+			}
 		}
-		runtime.Gosched()
 	}
-	<-freed // the test's time limit tells
 }
 
 // Many documents, each with another part of it new, leave no text behind.
