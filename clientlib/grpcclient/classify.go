@@ -124,13 +124,14 @@ func (a *attempt) answered(err error) result {
 	return res
 }
 
-// blamesServer tells the codes that google.rpc.Code maps to HTTP 500 and above.
+// blamesServer tells the codes that google.rpc.Code maps to HTTP 500 and above. A
+// code that is none is UNKNOWN, as other implementations read it.
 func blamesServer(c codes.Code) bool {
 	switch c {
 	case codes.Unknown, codes.DeadlineExceeded, codes.Unimplemented, codes.Internal, codes.Unavailable, codes.DataLoss:
 		return true
 	default:
-		return false
+		return c > codes.Unauthenticated
 	}
 }
 
@@ -149,7 +150,7 @@ func (a *attempt) localKind(err error) (kind failure.Kind, known bool) {
 		return failure.Unknown, true
 	case err == grpc.ErrClientConnClosing: // by its name: the code is CANCELED
 		return failure.Cancelled, true
-	case len(a.trailer["content-type"]) > 0:
+	case len(a.trailer["content-type"]) > 0, answersOnly(s.Code()):
 		return failure.Status, true
 	}
 	text := s.Message()
@@ -169,7 +170,9 @@ func (a *attempt) localKind(err error) (kind failure.Kind, known bool) {
 
 // brokenKind is for an RPC that was on its way, and for which no status came.
 func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool) {
-	silent := a.header == nil
+	// All that grpc-go says of a connection that broke has this code.
+	broke := s.Code() == codes.Unavailable
+	silent := a.header == nil && broke
 	if code, ok := strings.CutPrefix(text, "stream terminated by RST_STREAM with error code: "); ok {
 		switch {
 		case code == "REFUSED_STREAM" && silent:
@@ -183,7 +186,7 @@ func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool)
 	switch {
 	case silent && begins(text, unprocessedTexts):
 		return failure.Unprocessed, true
-	case begins(inner(text), brokenTexts):
+	case broke && begins(inner(text), brokenTexts):
 		return failure.Disconnected, true
 	case begins(text, protocolTexts):
 		return failure.ProtocolError, true
@@ -194,12 +197,23 @@ func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool)
 			return failure.ProtocolError, true
 		}
 		return failure.Status, true
-	case s.Code() == codes.DeadlineExceeded:
+	case s.Code() == codes.DeadlineExceeded && (a.trailer == nil || strings.Contains(text, context.DeadlineExceeded.Error())):
 		// A limit of the library's own, such as a service config's, or of an
-		// interceptor's.
+		// interceptor's. In other words it is the server's, of its own work.
 		return failure.ReadTimeout, true
 	default:
 		return failure.Unknown, false
+	}
+}
+
+// answersOnly tells the codes that the library never gives a failure of its own
+// (gRFC A54), and those that are none.
+func answersOnly(c codes.Code) bool {
+	switch c {
+	case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange, codes.DataLoss:
+		return true
+	default:
+		return c > codes.Unauthenticated
 	}
 }
 
@@ -211,6 +225,8 @@ var (
 		"grpc: error while marshaling", "grpc: failed to unmarshal", "grpc: received message",
 		"trying to send message larger than max", "grpc: failed to decompress", "grpc: error while compressing",
 		"grpc: Decompressor is not installed", "grpc: Compressor is not installed",
+		"grpc: message after decompression larger than max", "grpc: message too large",
+		"grpc: failed to read decompressed data", "grpc: no decompressor available", "grpc: peer compressed the response",
 	}
 	unprocessedTexts = []string{
 		"the stream is rejected because server is draining the connection", "the connection is draining",
@@ -241,7 +257,8 @@ var pickTexts = []string{
 	"latest balancer error: ", "last connection error: ", "all SubConns are in TransientFailure, ",
 }
 
-// neverSent reports whether an RPC ended while it waited for a connection.
+// neverSent reports whether an RPC ended before anything of it was sent, such as
+// while it waited for a connection.
 func neverSent(err error) bool {
 	text := status.Convert(err).Message()
 	if strings.HasSuffix(text, " while waiting for connections to become ready") {
@@ -251,9 +268,21 @@ func neverSent(err error) bool {
 	return ok
 }
 
-// unsentKind says why there is no connection for an RPC; false where the text
-// says something else.
+// unmadeTexts are those of RPCs that grpc-go does not make, whatever the server is
+// like: for their metadata, their credentials, or what is set up for them.
+var unmadeTexts = []string{
+	"header key ", "there is an empty key in the header", "header list size to send violates ",
+	"transport: per-RPC creds failed ", "transport: received per-RPC creds error ", "transport: cannot send secure credentials ",
+	"failed to validate authority ", "credentials type ", "no codec registered for content-subtype ",
+	"config selector returned illegal status: ", "invalid client interceptor type ",
+}
+
+// unsentKind says why there is no connection for an RPC, or why it was not made;
+// false where the text says something else.
 func unsentKind(text string) (failure.Kind, bool) {
+	if begins(text, unmadeTexts) {
+		return failure.Unknown, true
+	}
 	for range pickTexts {
 		for _, p := range pickTexts {
 			text = strings.TrimPrefix(text, p)

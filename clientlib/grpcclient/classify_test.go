@@ -40,6 +40,9 @@ func TestTextsHaveTheirKind(t *testing.T) {
 		{quoted("error reading server preface: EOF"), kinds.ConnectError},
 		{quoted("error reading server preface: http2: frame too large"), kinds.ProtocolError},
 		{quoted("error reading server preface: context deadline exceeded"), kinds.ConnectTimeout},
+		{`header key "x" contains value with non-printable ASCII characters`, kinds.Unknown},
+		{"header list size to send violates the maximum size (99 bytes) set by server", kinds.Unknown},
+		{"transport: per-RPC creds failed due to error: no token", kinds.Unknown},
 	} {
 		a := &attempt{}
 		kind, known := a.localKind(status.Error(codes.Unavailable, c.text))
@@ -81,6 +84,32 @@ func TestAServersOwnTroubleIsItsAnswer(t *testing.T) {
 		} {
 			if kind, known := a.localKind(err); known && kind == kinds.Unprocessed {
 				t.Errorf("%s, sent %s: taken for unprocessed", text, name)
+			}
+		}
+	}
+}
+
+// Of an RPC for which nothing came, or headers that nobody asked for, the text
+// has to have the code that the library gives it.
+func TestTheLibrarysWordsHaveItsCodes(t *testing.T) {
+	for _, text := range []string{
+		"stream terminated by RST_STREAM with error code: REFUSED_STREAM",
+		"stream terminated by RST_STREAM with error code: INTERNAL_ERROR",
+		"the connection is draining", "error reading from server: EOF", "malformed header: x",
+		"context deadline exceeded", "grpc: received message larger than max",
+		"unexpected HTTP status code received from server: 200 (OK)",
+	} {
+		for code := codes.Canceled; code <= codes.Unauthenticated+1; code++ {
+			a := &attempt{trailer: metadata.MD{}}
+			kind, known := a.localKind(status.Error(code, text))
+			switch code {
+			case codes.InvalidArgument, codes.NotFound, codes.AlreadyExists, codes.FailedPrecondition, codes.Aborted, codes.OutOfRange, codes.DataLoss, codes.Unauthenticated + 1:
+				if kind != kinds.Status {
+					t.Errorf("%s with %s: %v", text, code, kind)
+				}
+			}
+			if known && kind == kinds.Unprocessed && code != codes.Unavailable {
+				t.Errorf("%s with %s: %v", text, code, kind)
 			}
 		}
 	}

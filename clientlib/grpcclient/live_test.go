@@ -80,6 +80,8 @@ func TestRealFailuresHaveTheirKind(t *testing.T) {
 		{"the words of another failure", func(r *rawRequest) { r.refuse("14", refusedWords) }, kinds.Status, codes.Unavailable},
 		{"an error after a message", func(r *rawRequest) { pong(r); r.end("13", "late") }, kinds.Status, codes.Internal},
 		{"a code that nobody knows", func(r *rawRequest) { r.refuse("9999", "odd") }, kinds.Status, codes.Code(9999)},
+		{"the words of another failure after headers", func(r *rawRequest) { r.begin(); r.end("5", refusedWords) }, kinds.Status, codes.NotFound},
+		{"a limit of the server's own", func(r *rawRequest) { pong(r); r.end("4", "the query took too long") }, kinds.Status, codes.DeadlineExceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -141,6 +143,22 @@ func TestTheWordsOfAnotherFailureAreNotBelieved(t *testing.T) {
 	}
 	if n := server.requests(); n != 1 {
 		t.Errorf("%d requests: one that may have been processed was made again", n)
+	}
+}
+
+// What the policy does not list is not repeated, in whatever words it comes.
+func TestNoWordsHaveACodeRepeatedThatIsNotListed(t *testing.T) {
+	for _, text := range []string{"the connection is draining", "stream terminated by RST_STREAM with error code: REFUSED_STREAM", "transport is closing", "context deadline exceeded"} {
+		conn, server, events := dialRaw(t, `"timeouts":{"total":"20s"},"retry":{"maxAttempts":4,"retryableGRPCCodes":["UNAVAILABLE"]}`, func(r *rawRequest) {
+			r.begin()
+			r.end("5", text)
+		})
+		if err := roundTrip(t.Context(), conn); status.Code(err) != codes.NotFound {
+			t.Error(err)
+		}
+		if n := server.requests(); n != 1 || events.last(t).Kind != kinds.Status {
+			t.Errorf("%s: %d requests, event %+v", text, n, events.last(t))
+		}
 	}
 }
 

@@ -1,0 +1,62 @@
+package grpcclient_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	kinds "github.com/timeout-operator/timeout-operator/clientlib/failure"
+)
+
+type noToken struct{}
+
+func (noToken) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return nil, errors.New("no token")
+}
+func (noToken) RequireTransportSecurity() bool { return false }
+
+// An RPC that grpc-go does not make says nothing of the server. Metadata often
+// has what somebody else wrote: five callers with an odd name must not have the
+// circuit opened for all.
+func TestWhatIsNotMadeIsNoFailureOfTheServer(t *testing.T) {
+	with := func(key, value string) func(context.Context) context.Context {
+		return func(ctx context.Context) context.Context { return metadata.AppendToOutgoingContext(ctx, key, value) }
+	}
+	plain := func(ctx context.Context) context.Context { return ctx }
+	for _, c := range []struct {
+		name    string
+		context func(context.Context) context.Context
+		options []grpc.CallOption
+		code    codes.Code
+	}{
+		{"a value that is no ASCII", with("x-user", "é"), nil, codes.Internal},
+		{"a key that is none", with("x user", "a"), nil, codes.Internal},
+		{"no credentials", plain, []grpc.CallOption{grpc.PerRPCCredentials(noToken{})}, codes.Internal},
+		{"no such codec", plain, []grpc.CallOption{grpc.CallContentSubtype("nothing")}, codes.Internal},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			doc := rules(t, `"timeouts":{"total":"1s"},"circuitBreaker":{"failures":1},"retry":{"maxAttempts":3,"retryableGRPCCodes":["INTERNAL"]}`)
+			inFakeTime(t, setup{doc: doc, answer: replies}, func(b *bench) {
+				if _, err := b.invoke(b.ctx); err != nil { // there is a connection
+					t.Fatal(err)
+				}
+				_, err := b.invoke(c.context(b.ctx), c.options...)
+				if e := failure(t, err); e.Kind != kinds.Unknown || e.Attempts != 1 || status.Code(err) != c.code {
+					t.Errorf("%v", err)
+				}
+				_, err = b.conn.NewStream(c.context(b.ctx), serverStream, watch, c.options...)
+				if e := failure(t, err); e.Kind != kinds.Unknown || status.Code(err) != c.code {
+					t.Errorf("a stream: %v", err)
+				}
+				if _, err := b.invoke(b.ctx); err != nil || len(b.events.circuits) != 0 {
+					t.Errorf("the next call: %v, circuits %v", err, b.events.circuits)
+				}
+			})
+		})
+	}
+}
