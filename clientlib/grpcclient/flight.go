@@ -22,21 +22,33 @@ type flight struct {
 	firstUsed bool
 }
 
-// unary makes a unary call: the attempt loop.
+// unary makes a unary call.
 func (i *interceptors) unary(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, opts ...grpc.CallOption) error {
 	f, err := i.begin(ctx, cc, method, false, opts)
-	if f == nil {
-		if err != nil {
-			return err
-		}
+	if f == nil && err == nil {
 		return invoke(ctx, method, req, reply, cc, opts...)
 	}
+	rest, finish := splitFinish(opts)
+	if err == nil {
+		err = f.attempts(ctx, rest, func(ctx context.Context, opts []grpc.CallOption) error {
+			return invoke(ctx, method, req, reply, cc, opts...)
+		})
+	}
+	callEach(finish, err)
+	return err
+}
+
+// attempts is the attempt loop of a unary call.
+func (f *flight) attempts(ctx context.Context, opts []grpc.CallOption, invoke func(context.Context, []grpc.CallOption) error) error {
 	for {
 		if err := f.lapse(); err != nil {
 			return err
 		}
 		a := f.openUnary(ctx)
-		res := a.classify(invoke(a.outgoing(), method, req, reply, cc, a.callOptions(opts)...))
+		if f.Attempts() > 1 {
+			forget(opts)
+		}
+		res := a.classify(invoke(a.outgoing(), a.callOptions(opts)))
 		a.compareHeaders()
 		res.outcome.Repeatable = f.repeatable(ctx, &res)
 		res.outcome.Replayable = true

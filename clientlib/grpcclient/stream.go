@@ -14,27 +14,43 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
 
-// stream opens a stream. It is tried again as long as no stream could be made for
-// want of a connection; once there is one it is the only one, since its messages
-// are not kept.
+// stream opens a stream.
 func (i *interceptors) stream(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	f, err := i.begin(ctx, cc, method, desc.ServerStreams, opts)
-	if f == nil {
-		if err != nil {
-			return nil, err
-		}
+	if f == nil && err == nil {
 		return open(ctx, desc, cc, method, opts...)
 	}
+	rest, finish := splitFinish(opts)
+	var s *stream
+	if err == nil {
+		s, err = f.openStream(ctx, desc.ServerStreams, rest, func(ctx context.Context, opts []grpc.CallOption) (grpc.ClientStream, error) {
+			return open(ctx, desc, cc, method, opts...)
+		})
+	}
+	if err != nil {
+		callEach(finish, err)
+		return nil, err
+	}
+	s.established(finish)
+	return s, nil
+}
+
+// openStream tries again as long as no stream could be made for want of a
+// connection; once there is one it is the only one, since its messages are not
+// kept.
+func (f *flight) openStream(ctx context.Context, serverStreams bool, opts []grpc.CallOption, open func(context.Context, []grpc.CallOption) (grpc.ClientStream, error)) (*stream, error) {
 	for {
 		if err := f.lapse(); err != nil {
 			return nil, err
 		}
-		s := &stream{serverStreams: desc.ServerStreams}
-		s.try.open(ctx, f, desc.ServerStreams)
-		inner, err := open(s.try.outgoing(), desc, cc, method, s.callOptions(opts)...)
+		s := &stream{serverStreams: serverStreams}
+		s.try.open(ctx, f, serverStreams)
+		if f.Attempts() > 1 {
+			forget(opts)
+		}
+		inner, err := open(s.try.outgoing(), s.callOptions(opts))
 		if err == nil {
 			s.ClientStream = inner
-			s.established()
 			return s, nil
 		}
 		res := s.try.classify(err)
@@ -66,12 +82,16 @@ type stream struct {
 	serverStreams bool
 	// entered says that the headers came and the limits of messages hold.
 	entered atomic.Bool
+	// answered is closed when the headers are there or will never be. It is nil
+	// where nothing is limited until then, so that RecvMsg may wait for them itself.
+	answered chan struct{}
 
 	// mu guards the end of the headers and that of the stream, which may come from
 	// RecvMsg, SendMsg and, where a context ended, a goroutine of grpc-go's.
 	mu      sync.Mutex
 	isOpen  bool
-	early   *ending // the end that came before the stream was handed over
+	early   *ending       // the end that came before the stream was handed over
+	finish  []func(error) // the caller's, for the end
 	settled bool
 	headers time.Time // when the headers were there
 	ended   bool
@@ -91,12 +111,36 @@ func (s *stream) callOptions(given []grpc.CallOption) []grpc.CallOption {
 }
 
 // established hands the stream over. It may have ended meanwhile.
-func (s *stream) established() {
+func (s *stream) established(finish []func(error)) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.isOpen = true
-	if s.early != nil {
-		s.end(s.early.err)
+	s.isOpen, s.finish = true, finish
+	early := s.early
+	if early == nil && s.serverStreams && s.try.flight.waits() {
+		s.answered = make(chan struct{})
+		go s.awaitHeaders()
+	}
+	s.mu.Unlock()
+	if early != nil {
+		s.finished(early.err)
+	}
+}
+
+// waits reports whether the headers of a stream have to come in time.
+func (f *flight) waits() bool {
+	return f.Policy.Attempt > 0 || f.Policy.Total > 0 || !f.End().IsZero()
+}
+
+// awaitHeaders sees the headers come, also while the caller only sends: they end
+// attempt and total when they are there, and not when somebody looks.
+func (s *stream) awaitHeaders() {
+	defer close(s.answered)
+	s.lookForHeaders()
+}
+
+// lookForHeaders waits for them. What goes wrong comes from RecvMsg.
+func (s *stream) lookForHeaders() {
+	if md, err := s.ClientStream.Header(); err == nil && md != nil {
+		s.enter()
 	}
 }
 
@@ -104,35 +148,43 @@ func (s *stream) established() {
 // not be made.
 func (s *stream) finished(err error) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	if !s.isOpen {
 		s.early = &ending{err: err}
+		s.mu.Unlock()
 		return
 	}
 	s.end(err)
+	err = s.err
+	s.mu.Unlock()
+	callEach(s.finish, err)
+}
+
+// settleHeaders returns when the headers are there or will never be, and their
+// limits with them. To grpc-go, Header and RecvMsg are calls of one goroutine.
+func (s *stream) settleHeaders() {
+	switch {
+	case !s.serverStreams || s.entered.Load():
+	case s.answered != nil:
+		<-s.answered
+	default:
+		s.lookForHeaders()
+	}
 }
 
 // Header returns the headers of the stream.
 func (s *stream) Header() (metadata.MD, error) {
+	s.settleHeaders()
 	md, err := s.ClientStream.Header()
-	if err == nil && md != nil {
-		s.enter()
-	}
 	if err != nil {
 		err = s.over(err)
 	}
 	return md, err
 }
 
-// RecvMsg waits for the headers, then for a message.
+// RecvMsg waits for the headers, then for a message: this is where an idle stream
+// is told from one that does not answer.
 func (s *stream) RecvMsg(m any) error {
-	if s.serverStreams && !s.entered.Load() {
-		// This is where an idle stream is told from one that does not answer. What
-		// goes wrong comes from RecvMsg itself.
-		if md, err := s.ClientStream.Header(); err == nil && md != nil {
-			s.enter()
-		}
-	}
+	s.settleHeaders()
 	began := s.beginRecv()
 	err := s.ClientStream.RecvMsg(m)
 	s.endRecv(began)

@@ -179,6 +179,74 @@ func TestHeadersAreAnAnswer(t *testing.T) {
 	})
 }
 
+// Headers are there when they come, and not when somebody looks: a caller that
+// has much to send reads late.
+func TestACallerMayReadLate(t *testing.T) {
+	collects := func(_ int, s grpc.ServerStream) error {
+		if err := s.SendHeader(nil); err != nil {
+			return err
+		}
+		for s.RecvMsg(reply()) == nil {
+		}
+		return s.SendMsg(wrapperspb.String("all"))
+	}
+	upload := func(b *bench) error {
+		s, err := b.conn.NewStream(b.ctx, bothStreams, chat)
+		if err != nil {
+			return err
+		}
+		for i := range 5 {
+			if err := s.SendMsg(ping); err != nil {
+				t.Errorf("message %d: %v", i+1, err)
+			}
+			b.later(time.Second)
+		}
+		if err := s.CloseSend(); err != nil {
+			return err
+		}
+		_, err = drain(s)
+		return err
+	}
+	t.Run("in time", func(t *testing.T) {
+		doc := rules(t, `"timeouts":{"total":"1s","attempt":"400ms","bodyIdle":"2s"}`)
+		inFakeTime(t, setup{doc: doc, answer: collects}, func(b *bench) {
+			if err := upload(b); err != nil {
+				t.Error(err)
+			}
+			if e := b.events.last(t); !e.OK || e.Duration != 0 {
+				t.Errorf("event %+v", e)
+			}
+			if body := b.events.bodies; len(body) != 1 || body[0].Duration != 5*time.Second {
+				t.Errorf("bodies %+v", body)
+			}
+		})
+	})
+	t.Run("in mode Shadow", func(t *testing.T) {
+		doc := rules(t, `"mode":"Shadow","timeouts":{"total":"1s","attempt":"400ms"}`)
+		inFakeTime(t, setup{doc: doc, answer: collects}, func(b *bench) {
+			if err := upload(b); err != nil || len(b.events.would) != 0 {
+				t.Errorf("%v, would have cut %v", err, b.events.would)
+			}
+		})
+	})
+	t.Run("but not of a server that does not answer", func(t *testing.T) {
+		doc := rules(t, `"timeouts":{"attempt":"400ms"}`)
+		inFakeTime(t, setup{doc: doc, answer: hangs}, func(b *bench) {
+			s, err := b.conn.NewStream(b.ctx, bothStreams, chat)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b.later(time.Second)
+			if err := s.SendMsg(ping); err != io.EOF {
+				t.Errorf("SendMsg says %v", err)
+			}
+			if e := failure(t, s.RecvMsg(reply())); e.Kind != kinds.AttemptTimeout {
+				t.Error(e)
+			}
+		})
+	})
+}
+
 func TestTheGapBetweenMessages(t *testing.T) {
 	doc := rules(t, `"timeouts":{"attempt":"400ms","bodyIdle":"2s"}`)
 	t.Run("is limited", func(t *testing.T) {

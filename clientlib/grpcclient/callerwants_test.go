@@ -1,0 +1,117 @@
+package grpcclient_test
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	grpcpeer "google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+)
+
+// told is what a caller asked to be told by options.
+type told struct {
+	header, trailer metadata.MD
+	peer            grpcpeer.Peer
+
+	mu   sync.Mutex // grpc-go may tell of the end in a goroutine of its own
+	ends []error
+}
+
+func (o *told) options() []grpc.CallOption {
+	onFinish := grpc.OnFinish(func(err error) {
+		o.mu.Lock()
+		defer o.mu.Unlock()
+		o.ends = append(o.ends, err)
+	})
+	return []grpc.CallOption{grpc.Header(&o.header), onFinish, grpc.Trailer(&o.trailer), onFinish, grpc.Peer(&o.peer)}
+}
+
+// ended fails the test unless each function was called once, with the error that
+// the caller got.
+func (o *told) ended(t *testing.T, err error) {
+	t.Helper()
+	synctest.Wait()
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if !slices.Equal(o.ends, []error{err, err}) {
+		t.Errorf("OnFinish was told %v, the caller %v", o.ends, err)
+	}
+}
+
+// To the caller, its attempts are one call: OnFinish says once how it ended.
+func TestOnFinishIsToldOfTheCall(t *testing.T) {
+	vanishes := func(b *bench) { b.refuseDials(); b.server.Stop() }
+	for _, c := range []struct {
+		name   string
+		answer answer
+		before func(*bench)
+		code   codes.Code
+	}{
+		{"success after failures", failsTimes(2, fails(codes.Unavailable)), nil, codes.OK},
+		{"failure", fails(codes.Unavailable), nil, codes.Unavailable},
+		{"limit", hangs, nil, codes.DeadlineExceeded},
+		{"no connection", replies, vanishes, codes.Unavailable},
+		{"circuit open", replies, func(b *bench) { vanishes(b); _, _ = b.invoke(b.ctx) }, codes.Unavailable},
+	} {
+		doc := rules(t, `"timeouts":{"attempt":"100ms"},"circuitBreaker":{"failures":1},`+listed)
+		for shape, call := range map[string]func(*bench, context.Context, []grpc.CallOption) error{
+			"unary": func(b *bench, ctx context.Context, opts []grpc.CallOption) error {
+				_, err := b.invoke(ctx, opts...)
+				return err
+			},
+			"stream": func(b *bench, ctx context.Context, opts []grpc.CallOption) error {
+				s, err := b.conn.NewStream(ctx, serverStream, watch, opts...)
+				if err != nil {
+					return err
+				}
+				if err := s.SendMsg(ping); err != nil {
+					return err
+				}
+				_, err = drain(s)
+				return err
+			},
+		} {
+			t.Run(c.name+", "+shape, func(t *testing.T) {
+				inFakeTime(t, setup{doc: doc, answer: c.answer}, func(b *bench) {
+					if c.before != nil {
+						c.before(b)
+					}
+					var o told
+					err := call(b, b.ctx, o.options())
+					// A stream that had a connection is not repeated.
+					if want := c.code; status.Code(err) != want && (shape == "unary" || want != codes.OK) {
+						t.Errorf("%v, want %s", err, want)
+					}
+					o.ended(t, err)
+				})
+			})
+		}
+	}
+}
+
+// What an attempt told is gone where the next one has nothing to tell.
+func TestACallerIsToldNothingOfAnEarlierAttempt(t *testing.T) {
+	var b *bench
+	inFakeTime(t, setup{doc: rules(t, listed), answer: func(_ int, s grpc.ServerStream) error {
+		if err := s.SendHeader(metadata.Pairs("header", "1")); err != nil {
+			return err
+		}
+		b.refuseDials()
+		go b.server.Stop() // which waits for us
+		<-s.Context().Done()
+		return nil
+	}}, func(made *bench) {
+		b = made
+		var o told
+		_, err := b.invoke(b.ctx, o.options()...)
+		if failure(t, err).Attempts != 3 || o.header != nil || o.trailer != nil || o.peer.Addr != nil {
+			t.Errorf("%v, told %v, %v, %v", err, o.header, o.trailer, o.peer.Addr)
+		}
+	})
+}
