@@ -140,10 +140,10 @@ func (c counting) Recorder(string, string) Recorder {
 // What is taken over keeps nothing of the documents that it came from.
 func TestOldDocumentsAreForgotten(t *testing.T) {
 	e := New(Options{})
-	e.Swap(twoUpstreams(t, "1s", 1<<19))
+	e.Swap(twoUpstreams(t, "1s", 1<<12))
 	freed := make(chan struct{})
 	runtime.AddCleanup(&e.Snapshot().Document.Upstreams[0], func(c chan struct{}) { close(c) }, freed)
-	e.Swap(twoUpstreams(t, "2s", 1<<19))
+	e.Swap(twoUpstreams(t, "2s", 1<<12))
 	kept := e.Snapshot().Lookup("orders", 80, callOf("GET"))
 	for deadline := time.Now().Add(30 * time.Second); ; runtime.GC() {
 		select {
@@ -162,7 +162,7 @@ func TestOldDocumentsAreForgotten(t *testing.T) {
 
 // Many documents, each with another part of it new, leave no text behind.
 func TestReloadsDoNotAddUp(t *testing.T) {
-	const upstreams, padding = 40, 1 << 18
+	const upstreams, padding = 16, 1 << 17
 	totals := make([]int, upstreams)
 	load := func(e *Engine, version int) {
 		totals[version%upstreams] = version + 1
