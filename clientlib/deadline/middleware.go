@@ -26,10 +26,21 @@ func Middleware(next http.Handler, opts ...Option) http.Handler {
 			http.Error(w, "the deadline of the request has passed", http.StatusGatewayTimeout)
 			return
 		}
-		budgeted := req
-		if ctx != req.Context() {
-			budgeted = req.WithContext(ctx)
+		if ctx == req.Context() {
+			next.ServeHTTP(w, req)
+			return
 		}
+		budgeted := req.WithContext(ctx)
+		defer handBack(req, budgeted)
 		next.ServeHTTP(w, budgeted)
 	})
+}
+
+// handBack gives the request of the server what handlers noted in the copy with
+// the budget: the server removes the files of a multipart form when it is done
+// with its request, and who stands outside of the middleware reads the pattern
+// that a mux found, or the form.
+func handBack(req, budgeted *http.Request) {
+	req.Pattern = budgeted.Pattern
+	req.Form, req.PostForm, req.MultipartForm = budgeted.Form, budgeted.PostForm, budgeted.MultipartForm
 }

@@ -2,13 +2,16 @@ package deadline_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"fmt"
 	"io"
 	"maps"
+	"mime/multipart"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -349,4 +352,82 @@ func TestStampTellsWhatIsLeftAndNothingElse(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A handler works on a copy of the request, which has the budget. What it notes
+// there has to reach the server, which cleans up, and those who log.
+func TestWhatAHandlerNotesReachesTheServer(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	var form bytes.Buffer
+	w := multipart.NewWriter(&form)
+	file, err := w.CreateFormFile("upload", "large")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := file.Write(make([]byte, 1<<16)); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.WriteField("name", "a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, header := range []string{"", "5000"} {
+		mux := http.NewServeMux()
+		mux.HandleFunc("POST /orders/{id}", func(_ http.ResponseWriter, r *http.Request) {
+			if err := r.ParseMultipartForm(1 << 10); err != nil { // the rest is kept in a file
+				t.Error(err)
+			}
+			if _, limited := deadline.Remaining(r.Context()); limited != (header != "") || r.PathValue("id") != "7" {
+				t.Errorf("limited %t, id %q", limited, r.PathValue("id"))
+			}
+			if n := files(t); n != 1 {
+				t.Errorf("%d files while it is served", n)
+			}
+			if header != "" {
+				panic("a handler that fails")
+			}
+		})
+		limited := deadline.Middleware(mux)
+		var pattern, name string
+		outside := func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				_ = recover()
+				pattern, name = r.Pattern, r.PostForm.Get("name")
+			}()
+			limited.ServeHTTP(w, r)
+		}
+		server := httptest.NewServer(http.HandlerFunc(outside))
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, server.URL+"/orders/7", bytes.NewReader(form.Bytes()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Content-Type", w.FormDataContentType())
+		if header != "" {
+			req.Header.Set(deadline.DefaultName, header)
+		}
+		resp, err := server.Client().Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = resp.Body.Close()
+		server.Close() // when all requests are finished
+		if pattern != "POST /orders/{id}" || name != "a" {
+			t.Errorf("with %q: outside, the pattern is %q and the name %q", header, pattern, name)
+		}
+		if n := files(t); n != 0 {
+			t.Errorf("with %q: %d files are left", header, n)
+		}
+	}
+}
+
+// files counts what is in the directory for temporary files.
+func files(t *testing.T) int {
+	t.Helper()
+	entries, err := os.ReadDir(os.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
 }

@@ -16,7 +16,8 @@ type Option func(*Reader)
 // of the peer that holds the connection; X-Forwarded-For and its like are never
 // looked at, since anybody can write them. Where a proxy stands in between, its
 // address is what counts: it has to drop the header of those that it does not
-// trust. Several calls add up; one without a prefix trusts nobody.
+// trust. A middleware that sets RemoteAddr by such a header has to stand inside
+// of this one. Several calls add up; one without a prefix trusts nobody.
 //
 // Without this option, [TrustFunc] and [TrustEveryone], the networks are those
 // that the internet does not route: loopback, private (RFC 1918, RFC 4193),
