@@ -261,3 +261,48 @@ func TestAnInterruptionStaysWithItsCall(t *testing.T) {
 		both.Wait()
 	}
 }
+
+// A response that is discarded holds the next attempt up for 50ms at most, whatever
+// becomes of its body.
+func TestADiscardedBodyIsReadWithinBounds(t *testing.T) {
+	for name, c := range map[string]struct {
+		body  func(w http.ResponseWriter, r *http.Request)
+		after time.Duration
+		dials int
+	}{
+		"short": {func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "busy") }, 10 * time.Millisecond, 1},
+		"slow": {func(w http.ResponseWriter, r *http.Request) {
+			_ = http.NewResponseController(w).Flush()
+			<-r.Context().Done()
+		}, 50 * time.Millisecond, 2},
+		"announced as too long": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 65<<10)) }, 10 * time.Millisecond, 2},
+		"endless": {func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write(make([]byte, 8<<10)); err != nil {
+					return
+				}
+			}
+		}, 10 * time.Millisecond, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			requests := 0
+			s := &setup{handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if requests++; requests > 1 {
+					_, _ = io.WriteString(w, "ok")
+					return
+				}
+				if name == "announced as too long" {
+					w.Header().Set("Content-Length", "66560")
+				}
+				w.WriteHeader(http.StatusServiceUnavailable)
+				c.body(w, r)
+			})}
+			inFakeTimeWith(t, rules(t, `"timeouts":{"total":"1s"},`+threeAttempts), s, func(b *bench) {
+				b.ok(b.get("/"), "ok")
+				if b.elapsed() != c.after || b.network.Dials() != c.dials {
+					b.t.Errorf("after %s on %d connections, want %s on %d", b.elapsed(), b.network.Dials(), c.after, c.dials)
+				}
+			})
+		})
+	}
+}

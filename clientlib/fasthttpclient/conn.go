@@ -1,6 +1,7 @@
 package fasthttpclient
 
 import (
+	"crypto/tls"
 	"net"
 	"sync"
 	"time"
@@ -45,6 +46,14 @@ func (c *conn) Close() error {
 		return nil
 	}
 	return c.Conn.Close()
+}
+
+// abort closes the connection without taking leave: TLS would tell the peer, and
+// wait for one that does not read for up to five seconds.
+func (c *conn) abort() {
+	if t, ok := c.Conn.(*tls.Conn); ok {
+		_ = t.NetConn().Close()
+	}
 }
 
 // Read remembers the first error of the connection, so that it can be told from

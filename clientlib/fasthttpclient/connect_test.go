@@ -2,10 +2,14 @@ package fasthttpclient_test
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"slices"
+	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -249,5 +253,64 @@ func TestTheNextAttemptGoesToTheNextAddress(t *testing.T) {
 	b.ok(b.do(t.Context(), request("GET", "http://orders/")), "ok")
 	if n := len(b.events.attempts); n != 2 || b.events.attempts[0].Kind != kinds.ConnectError {
 		t.Errorf("%d attempts: %+v", n, b.events.attempts)
+	}
+}
+
+// diaryConn writes down when it is written to and when it is closed.
+type diaryConn struct {
+	net.Conn
+	mu    sync.Mutex
+	lines []string
+}
+
+func (c *diaryConn) note(line string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if n := len(c.lines); n == 0 || c.lines[n-1] != line {
+		c.lines = append(c.lines, line)
+	}
+}
+
+func (c *diaryConn) Write(p []byte) (int, error) {
+	n, err := c.Conn.Write(p)
+	c.note("write, failed " + strconv.FormatBool(err != nil))
+	return n, err
+}
+
+func (c *diaryConn) Close() error {
+	c.note("close")
+	return c.Conn.Close()
+}
+
+// TLS takes leave of its peer, and waits for five seconds where that reads no more. A
+// call whose limit passed does not.
+func TestNobodyWaitsForAPeerThatDoesNotRead(t *testing.T) {
+	t.Parallel()
+	server := newTLSEcho(t)
+	addr := serve(t, func(conn net.Conn) {
+		s := tls.Server(conn, server.serverConfig)
+		if s.Handshake() == nil {
+			<-t.Context().Done()
+		}
+	})
+	var diary *diaryConn
+	b := newBench(t, rules(t, `"timeouts":{"attempt":"300ms"}`, "example.com"), &fasthttp.Client{
+		TLSConfig: server.config,
+		Dial: func(string) (net.Conn, error) {
+			conn, err := net.Dial("tcp", addr)
+			diary = &diaryConn{Conn: conn}
+			return diary, err
+		},
+	})
+	x := request("PUT", "https://example.com/")
+	x.Request.SetBodyRaw(make([]byte, 32<<20))
+	if e := b.failed(b.do(t.Context(), x)); e.Kind != kinds.AttemptTimeout {
+		t.Error(e)
+	}
+	diary.mu.Lock()
+	defer diary.mu.Unlock()
+	want := []string{"write, failed false", "write, failed true", "close", "write, failed true", "close"}
+	if !slices.Equal(diary.lines, want) {
+		t.Errorf("the connection was used so: %q, want %q", diary.lines, want)
 	}
 }

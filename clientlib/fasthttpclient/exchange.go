@@ -211,11 +211,16 @@ func (x *exchange) release(keep bool) {
 		x.br = nil
 	}
 	if c := x.conn; c != nil {
-		if interrupted := x.letGo(); keep && !interrupted && !x.closing && c.err == nil {
+		broken := x.letGo() || c.err != nil
+		switch {
+		case broken:
+			c.abort()
+			c.drop()
+		case !keep || x.closing:
+			c.drop()
+		default:
 			c.rest()
 			c.keep()
-		} else {
-			c.drop()
 		}
 		x.conn = nil
 	}

@@ -63,9 +63,10 @@ func silentServer(t testing.TB) string {
 }
 
 type tlsEcho struct {
-	addr   string
-	config *tls.Config // of clients
-	conns  atomic.Int32
+	addr         string
+	config       *tls.Config // of clients
+	serverConfig *tls.Config
+	conns        atomic.Int32
 }
 
 // newTLSEcho answers with what it was sent, as example.com.
@@ -81,6 +82,6 @@ func newTLSEcho(t testing.TB) *tlsEcho {
 	t.Cleanup(s.Close)
 	pool := x509.NewCertPool()
 	pool.AddCert(s.Certificate())
-	e.addr, e.config = s.Listener.Addr().String(), &tls.Config{RootCAs: pool}
+	e.addr, e.config, e.serverConfig = s.Listener.Addr().String(), &tls.Config{RootCAs: pool}, s.TLS
 	return e
 }
