@@ -96,13 +96,13 @@ func (f *fleet) wait(b *testing.B, total time.Duration, since time.Time) []time.
 }
 
 // measure changes the policy b.N times and reports percentiles over all clients.
-func (f *fleet) measure(b *testing.B, change func(total time.Duration)) {
+// Change returns the moment from which they count.
+func (f *fleet) measure(b *testing.B, change func(total time.Duration) time.Time) {
 	b.Helper()
 	var all []time.Duration
 	round := func(i int) []time.Duration {
 		total := time.Duration(i+1) * time.Second
-		since := time.Now()
-		change(total)
+		since := change(total)
 		return f.wait(b, total, since)
 	}
 	round(0)
@@ -135,7 +135,8 @@ func documentOf(b *testing.B, total time.Duration) string {
 //
 // PatchOfTheConfigMap counts from the request to the API server,
 // ApplyOfTheConfigMap from the start of kubectl, ApplyOfThePolicy too, with the
-// operator between.
+// operator between. AfterARestart counts from the moment when the API server is
+// ready again after kill -9.
 func BenchmarkEnforcedAfterPatchOfTheConfigMap(b *testing.B) {
 	c := theCluster(b)
 	namespace := c.newNamespace(b, true)
@@ -143,10 +144,12 @@ func BenchmarkEnforcedAfterPatchOfTheConfigMap(b *testing.B) {
 	session, err := openSession(c.admin, false)
 	must(b, err)
 	defer session.close()
-	newFleet(b, c, namespace).measure(b, func(total time.Duration) {
+	newFleet(b, c, namespace).measure(b, func(total time.Duration) time.Time {
+		since := time.Now()
 		patch := fmt.Sprintf(`{"data":{"policy.json":%q}}`, documentOf(b, total))
 		must(b, session.client.Patch(types.MergePatchType).Namespace(namespace).Resource("configmaps").
 			Name("timeouts-checkout").Body([]byte(patch)).Do(b.Context()).Error())
+		return since
 	})
 }
 
@@ -154,8 +157,23 @@ func BenchmarkEnforcedAfterApplyOfTheConfigMap(b *testing.B) {
 	c := theCluster(b)
 	namespace := c.newNamespace(b, true)
 	c.store(b, namespace, "timeouts-checkout", documentOf(b, time.Millisecond))
-	newFleet(b, c, namespace).measure(b, func(total time.Duration) {
+	newFleet(b, c, namespace).measure(b, func(total time.Duration) time.Time {
+		since := time.Now()
 		c.store(b, namespace, "timeouts-checkout", documentOf(b, total))
+		return since
+	})
+}
+
+// All clients come back at once, and the policy has changed.
+func BenchmarkEnforcedAfterARestartOfTheAPIServer(b *testing.B) {
+	c := theCluster(b)
+	namespace := c.newNamespace(b, true)
+	c.store(b, namespace, "timeouts-checkout", documentOf(b, time.Millisecond))
+	newFleet(b, c, namespace).measure(b, func(total time.Duration) time.Time {
+		c.order(b, "kill kube-apiserver")
+		ready := c.order(b, "start kube-apiserver")
+		c.store(b, namespace, "timeouts-checkout", documentOf(b, total))
+		return ready
 	})
 }
 
@@ -165,7 +183,8 @@ func BenchmarkEnforcedAfterApplyOfThePolicy(b *testing.B) {
 	c.kubectl(b, "", "apply", "-f", filepath.Join(repository, "config/crd/bases"))
 	c.kubectl(b, "", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
 	c.startOperator(b)
-	apply := func(total time.Duration) {
+	apply := func(total time.Duration) time.Time {
+		since := time.Now()
 		c.kubectl(b, fmt.Sprintf(`
 apiVersion: timeout-operator.dev/v1alpha1
 kind: TimeoutPolicy
@@ -177,6 +196,7 @@ spec:
     hosts: [orders.example.com]
     timeouts: {total: %s}
 `, namespace, total), "apply", "-f", "-")
+		return since
 	}
 	newFleet(b, c, namespace).measure(b, apply)
 }

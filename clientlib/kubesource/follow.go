@@ -33,6 +33,9 @@ const (
 	// end a watch; watchSlack later it is ended here.
 	watchMin, watchMax = 5 * time.Minute, 10 * time.Minute
 	watchSlack         = 30 * time.Second
+	// startUp is how long a server that was away may refuse, since it does not
+	// know yet who has which rights.
+	startUp = 30 * time.Second
 	// tokenLook is the time between two looks for another token than the one that
 	// was refused.
 	tokenLook = time.Second
@@ -55,6 +58,7 @@ type follower struct {
 	again   bool      // the last round ended without a failure of the server
 	proven  bool      // a watch of this round was one
 	refused string    // the token that the server does not take
+	away    time.Time // when the server could not be reached last
 	failing time.Time // since when, zero when all is well
 	trouble *trouble  // what was told, nil when all is well
 	polling bool      // what was told along with it
@@ -103,11 +107,7 @@ func (f *follower) round(ctx context.Context) (listed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	defer func() {
-		if isSpent(err) {
-			f.sessions.drop(session)
-		}
-	}()
+	defer func() { f.sessions.give(session, isSpent(err)) }()
 	found, version, err := f.list(ctx, session)
 	if err != nil {
 		return false, err
@@ -159,7 +159,11 @@ func (f *follower) fail(err error, listed bool) time.Duration {
 		token, _ := os.ReadFile(f.config.BearerTokenFile)
 		f.refused = string(token)
 	}
-	wait := f.pace.wait(trouble.denied() || listed, retryAfter(err), rand.Float64())
+	lasting := trouble.denied() || listed
+	if !lasting {
+		f.away = now
+	}
+	wait := f.pace.wait(lasting && now.Sub(f.away) >= startUp, retryAfter(err), rand.Float64())
 	if f.looked && f.trouble == nil && now.Sub(f.failing) < f.grace {
 		return wait
 	}

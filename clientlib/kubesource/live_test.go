@@ -127,9 +127,10 @@ func TestTheAPIServerIsKilledAndComesBack(t *testing.T) {
 		return s.State == clientlib.StateReady && s.Revision == u.Document.Revision
 	})
 
-	f.sessions.drop(session)
+	f.sessions.give(session, true)
 	session, err := f.sessions.get()
 	must(t, err)
+	defer f.sessions.give(session, false)
 	if _, err = f.watch(t.Context(), session, version); !isGone(err) {
 		t.Fatalf("a watch from version %s ended with %v, want 410", version, err)
 	}

@@ -19,10 +19,9 @@ type pace struct {
 }
 
 // wait returns the time until the next attempt, after one more failure. Slow is
-// for failures that repeating does not mend soon; they are counted apart, since
-// a server that starts may refuse for a moment. Each wait is shortened at
-// random, by up to a half, so that clients that failed together do not come back
-// together.
+// for failures that repeating does not mend soon; they are counted apart. Each
+// wait is shortened at random, by up to a half, so that clients that failed
+// together do not come back together.
 func (p *pace) wait(slow bool, retryAfter time.Duration, random float64) time.Duration {
 	backoff, limit, count := initialBackoff, p.max, &p.failures
 	if slow {

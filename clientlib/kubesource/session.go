@@ -2,7 +2,6 @@ package kubesource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -48,13 +47,15 @@ func init() {
 	codecs, parameter = serializer.NewCodecFactory(scheme), runtime.NewParameterCodec(scheme)
 }
 
-// sessions hands out the session that all watches of a source share.
+// sessions hands out the session that the watches of a source share, until one
+// of them finds it spent: then the next ones get another, and it ends with its
+// last watch. Ending the others' watches at once would make each of them doubt
+// the session that it gets next.
 type sessions struct {
 	config *rest.Config
 
 	mu      sync.Mutex
 	current *session
-	closed  bool
 }
 
 // try finds out whether the configuration can be used at all.
@@ -66,13 +67,10 @@ func (s *sessions) try() error {
 	return err
 }
 
-// get returns the session, a new one if there is none.
+// get returns the session, a new one if there is none. Each is given back.
 func (s *sessions) get() (*session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed {
-		return nil, errors.New("the source has ended")
-	}
 	if s.current == nil {
 		current, err := openSession(s.config, false)
 		if err != nil {
@@ -80,24 +78,28 @@ func (s *sessions) get() (*session, error) {
 		}
 		s.current = current
 	}
+	s.current.users++
 	return s.current, nil
 }
 
-// drop closes a session that failed: the next one has new connections, and reads
-// the CA bundle and the token anew.
-func (s *sessions) drop(failed *session) {
+// give takes a session back. After a spent one, the next has new connections,
+// and reads the CA bundle and the token anew.
+func (s *sessions) give(back *session, spent bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.current == failed {
+	back.users--
+	if spent && s.current == back {
 		s.current = nil
 	}
-	failed.close()
+	if back.users == 0 && s.current != back {
+		back.close()
+	}
 }
 
+// close ends the session that nobody uses any more.
 func (s *sessions) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.closed = true
 	if s.current != nil {
 		s.current.close()
 	}
@@ -107,6 +109,7 @@ func (s *sessions) close() {
 type session struct {
 	client    *rest.RESTClient
 	transport *http.Transport
+	users     int // guarded by the sessions' lock
 	dial      func(ctx context.Context, network, address string) (net.Conn, error)
 
 	mu     sync.Mutex

@@ -177,6 +177,18 @@ func TestARestartOfTheServerIsNoNews(t *testing.T) {
 		h.want("b", source.ReasonNone, source.DeliveryWatch)
 		h.wantUpdates(2)
 	})
+	// A slow one is asked again soon all the same.
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(time.Minute)
+		f.kill()
+		advance(time.Minute)
+		f.set(func() { f.down, f.refuse = false, func(bool) *metav1.Status { return forbidden() } })
+		advance(startUp - DefaultMaxBackoff)
+		f.set(func() { f.refuse = nil })
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(DefaultMaxBackoff)
+		h.want("b", source.ReasonNone, source.DeliveryWatch)
+	})
 }
 
 // Rights are missing from the start, are given, withdrawn and given back.
