@@ -85,6 +85,9 @@ type Call struct {
 	// POST; see [CallsOnce]. The default is one that it repeats, such as a GET or
 	// a PUT.
 	Once bool
+	// Key asks for the header (on gRPC metadata) Idempotency-Key, by which a server
+	// knows a repetition; see [IdempotencyKeys].
+	Key bool
 	// Options of the call site, given in the adapter's own way, such as in the
 	// context by clientlib.WithCall.
 	Options []clientlib.CallOption

@@ -80,6 +80,8 @@ const (
 	BoundedPool Feature = "BoundedPool"
 	// CallsOnce: Call.Once.
 	CallsOnce Feature = "CallsOnce"
+	// IdempotencyKeys: Call.Key.
+	IdempotencyKeys Feature = "IdempotencyKeys"
 	// OpaqueBodies: Call.Opaque.
 	OpaqueBodies Feature = "OpaqueBodies"
 	// CallerContext: the caller's context can end a call.

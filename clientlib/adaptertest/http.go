@@ -77,6 +77,8 @@ func (h *HTTPServer) connect(ctx context.Context, c net.Conn) context.Context {
 type HTTPRequest struct {
 	Method string
 	URL    string
+	// Header is not nil.
+	Header http.Header
 	// Body of the request, nil for none. Where the library may have it again, it
 	// is a *strings.Reader.
 	Body io.Reader
@@ -87,7 +89,10 @@ type HTTPRequest struct {
 // Request turns a call into a request. [Odd] is left to the peer's client: its
 // request is one like [Answers].
 func (h *HTTPServer) Request(call Call) HTTPRequest {
-	r := HTTPRequest{Method: http.MethodGet, URL: h.address(call)}
+	r := HTTPRequest{Method: http.MethodGet, URL: h.address(call), Header: http.Header{}}
+	if call.Key {
+		r.Header.Set("Idempotency-Key", "7")
+	}
 	switch {
 	case call.Does == BadBody:
 		r.Body, r.Length = badBody{}, -1

@@ -17,15 +17,16 @@ func TestTheRecordOfLineIsTrue(t *testing.T) {
 			return &linePeer{adaptertest.NewHTTPServer(t, s), policed(c, newLine())}
 		},
 		Lacks: map[adaptertest.Feature]string{
-			adaptertest.Drips:        "an answer comes in one piece",
-			adaptertest.Streams:      "an answer comes in one piece",
-			adaptertest.OpaqueBodies: "a question is a string",
-			adaptertest.BadBody:      "a question is a string",
-			adaptertest.Unread:       "a question is a string",
-			adaptertest.BoundedPool:  "each question has a connection of its own",
-			adaptertest.OverHTTP2:    "it speaks HTTP/1.1",
-			adaptertest.Declines:     "it speaks HTTP/1.1",
-			adaptertest.Odd:          "it does not let anybody dial",
+			adaptertest.Drips:           "an answer comes in one piece",
+			adaptertest.Streams:         "an answer comes in one piece",
+			adaptertest.OpaqueBodies:    "a question is a string",
+			adaptertest.IdempotencyKeys: "it has no headers",
+			adaptertest.BadBody:         "a question is a string",
+			adaptertest.Unread:          "a question is a string",
+			adaptertest.BoundedPool:     "each question has a connection of its own",
+			adaptertest.OverHTTP2:       "it speaks HTTP/1.1",
+			adaptertest.Declines:        "it speaks HTTP/1.1",
+			adaptertest.Odd:             "it does not let anybody dial",
 		},
 	})
 }

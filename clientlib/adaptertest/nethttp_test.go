@@ -75,6 +75,7 @@ func (p *httpPeer) Do(ctx context.Context, call Call) Result {
 		return Result{Err: fmt.Errorf("the test's request: %w", err), Status: -1}
 	}
 	req.ContentLength = r.Length
+	req.Header = r.Header
 	client := p.http
 	if call.Does == Odd {
 		client = p.odd

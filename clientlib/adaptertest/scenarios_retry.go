@@ -24,6 +24,7 @@ var retryScenarios = []scenario{
 	{"a wait beyond the deadline is not begun", []capability.Name{capability.RetryOwned, capability.TimeoutTotal}, []Feature{Fails}, waitBeyondDeadline},
 	{"a backoff beyond the deadline is not begun", []capability.Name{capability.RetryOwned, capability.TimeoutTotal}, []Feature{Fails}, backoffBeyondDeadline},
 	{"a call that may be made once is made once", retries, []Feature{CallsOnce, Fails}, onlyOnce},
+	{"a key that the server knows lets any call be repeated", retries, []Feature{CallsOnce, IdempotencyKeys, Fails}, byKey},
 	{"what the server did not act on is repeated whatever it is",
 		[]capability.Name{capability.RetryOwned, capability.HTTP2}, []Feature{CallsOnce, Declines, OverHTTP2}, declinedOnce},
 	{"a body too long to be kept is not sent twice", []capability.Name{capability.RetryOwned, capability.BodyReplay}, []Feature{OpaqueBodies, Fails}, bodyTooLong},
@@ -118,6 +119,12 @@ func onlyOnce(l *lab) {
 	b := l.open(tries(3), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Fails}, Once: true, Body: "order"})
 	b.expect(o, want{kind: failure.Status, skip: failure.SkipMethod, requests: 1})
+}
+
+func byKey(l *lab) {
+	b := l.open(tries(3), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Fails, Times: 1}, Once: true, Key: true, Body: "order"})
+	b.expect(o, want{ok: true, requests: 2})
 }
 
 func declinedOnce(l *lab) {

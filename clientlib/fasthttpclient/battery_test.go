@@ -84,6 +84,9 @@ func (p *peer) Do(ctx context.Context, call adaptertest.Call) adaptertest.Result
 	defer fasthttp.ReleaseResponse(resp)
 	req.SetRequestURI(r.URL)
 	req.Header.SetMethod(r.Method)
+	for name := range r.Header {
+		req.Header.Set(name, r.Header.Get(name))
+	}
 	switch body := r.Body.(type) {
 	case nil:
 	case *strings.Reader:

@@ -259,7 +259,7 @@ func (p *peer) Left() int {
 func (p *peer) Do(ctx context.Context, call adaptertest.Call) adaptertest.Result {
 	ctx = metadata.AppendToOutgoingContext(call.Context(ctx), "does", string(call.Does), "delay", call.Delay.String(), "times", strconv.Itoa(call.Times),
 		"pieces", strconv.Itoa(call.Pieces), "every", call.Every.String(), "retry-after", call.RetryAfter.String())
-	if !call.Once {
+	if !call.Once || call.Key {
 		// Every RPC is a POST: this is what makes one that may be repeated.
 		ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", "7")
 	}

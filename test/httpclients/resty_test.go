@@ -52,6 +52,7 @@ func resty2(t testing.TB, hc *http.Client) send {
 	client := restyv2.NewWithClient(hc)
 	return func(ctx context.Context, r adaptertest.HTTPRequest) adaptertest.Result {
 		req := client.R().SetContext(ctx)
+		req.Header = r.Header
 		if r.Body != nil {
 			req.SetBody(r.Body)
 		}
@@ -68,6 +69,7 @@ func resty3(t testing.TB, hc *http.Client) send {
 	t.Cleanup(func() { _ = client.Close() })
 	return func(ctx context.Context, r adaptertest.HTTPRequest) adaptertest.Result {
 		req := client.R().SetContext(ctx)
+		req.Header = r.Header
 		if r.Body != nil {
 			req.SetBody(r.Body)
 		}
