@@ -36,9 +36,11 @@ type fakeAPI struct {
 	watches map[*fakeWatch]struct{}
 	forgets int // resource versions below it are gone
 	down    bool
-	deaf    bool // new watches get nothing
-	swallow bool // requests get no answer
-	endless bool // lists get an answer without end
+	deaf    bool           // new watches get nothing
+	swallow bool           // requests get no answer
+	cut     string         // watches of this ConfigMap end at once
+	watched map[string]int // watches accepted, by name
+	endless bool           // lists get an answer without end
 	refuse  func(watch bool) *metav1.Status
 	open    []net.Conn
 
@@ -55,7 +57,7 @@ type fakeWatch struct {
 func newFakeAPI(t *testing.T) *fakeAPI {
 	f := &fakeAPI{
 		conns: make(chan net.Conn), quit: make(chan struct{}), version: 100,
-		maps: map[string]*corev1.ConfigMap{}, watches: map[*fakeWatch]struct{}{},
+		maps: map[string]*corev1.ConfigMap{}, watches: map[*fakeWatch]struct{}{}, watched: map[string]int{},
 	}
 	server := &http.Server{Handler: f}
 	done := make(chan struct{})
@@ -261,6 +263,8 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, name string
 	from, _ := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	f.mu.Lock()
 	f.accepted.Add(1)
+	f.watched[name]++
+	cut := f.cut == name
 	watch.deaf = f.deaf
 	f.watches[watch] = struct{}{}
 	if m := f.maps[name]; m != nil {
@@ -274,6 +278,9 @@ func (f *fakeAPI) serveWatch(w http.ResponseWriter, r *http.Request, name string
 	w.WriteHeader(http.StatusOK)
 	flush := w.(http.Flusher).Flush
 	flush()
+	if cut {
+		return
+	}
 	write := func(e metav1.WatchEvent) {
 		_ = json.NewEncoder(w).Encode(e)
 		flush()

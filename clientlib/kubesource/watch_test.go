@@ -288,6 +288,27 @@ func TestASilentStallIsFoundByThePlainRead(t *testing.T) {
 	})
 }
 
+// A watch that something cuts leaves the other one alone, on whose connection it
+// was.
+func TestAWatchThatFailsEndsNoOther(t *testing.T) {
+	withFake(t, func(f *fakeAPI) { with(t, "a")(f); f.cut = "timeouts" }, func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(watchMin - time.Second)
+		f.set(func() {
+			if n := f.watched["timeouts-checkout"]; n != 1 {
+				t.Errorf("%d watches of the client's ConfigMap, want the one", n)
+			}
+			if n := f.watched["timeouts"]; n < 5 || n > 40 {
+				t.Errorf("%d watches of the other one", n)
+			}
+		})
+		f.put("timeouts-checkout", docFor(t, "b"))
+		advance(time.Millisecond)
+		if u := h.last(); clientOf(u) != "b" {
+			t.Errorf("it said %s", describe(u))
+		}
+	})
+}
+
 // Bookmarks are signs of life.
 func TestBookmarksRenewTheCheck(t *testing.T) {
 	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
