@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -315,5 +316,32 @@ func TestAHostWithoutAPolicyIsFasthttpsOwn(t *testing.T) {
 	}
 	if b.events.started != 0 {
 		t.Errorf("%d calls were told of", b.events.started)
+	}
+}
+
+// fasthttp's own retries stay on in mode Shadow, which changes nothing, and where no
+// policy names the host though the caller's context can end the call.
+func TestFasthttpsRetriesStayOnWhereNothingMayChange(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ rules, host, answer string }{
+		"Shadow":              {`"mode":"Shadow","timeouts":{"total":"1s"},` + threeAttempts, "127.0.0.1", ""},
+		"Shadow, in the body": {`"mode":"Shadow"`, "127.0.0.1", "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nhalf"},
+		"no policy":           {`"timeouts":{"total":"1s"}`, "elsewhere", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var requests atomic.Int32
+			addr := serve(t, func(conn net.Conn) {
+				if _, err := http.ReadRequest(bufio.NewReader(conn)); err == nil {
+					requests.Add(1)
+					_, _ = io.WriteString(conn, c.answer)
+				}
+			})
+			b := newBench(t, rules(t, c.rules, c.host), &fasthttp.Client{MaxIdemponentCallAttempts: 3})
+			x := b.do(t.Context(), request("GET", "http://"+addr))
+			if x.err == nil || requests.Load() != 3 {
+				t.Errorf("%v after %d requests, want 3", x.err, requests.Load())
+			}
+		})
 	}
 }
