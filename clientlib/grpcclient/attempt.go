@@ -16,7 +16,11 @@ import (
 // attempt is one RPC on the wire: the context it is made with, and what came of
 // it. Its deadline is what the server is told; the limits themselves are the
 // scope's.
+//
+// It goes along as a call option that means nothing to grpc-go, so that the same
+// interceptors know it when they are there twice.
 type attempt struct {
+	grpc.EmptyCallOption
 	engine.Scope
 
 	flight *flight
@@ -35,7 +39,7 @@ type attempt struct {
 	// so it is asked for only where it decides whether the RPC is repeated, and
 	// for streams.
 	header  metadata.MD
-	options [6]grpc.CallOption
+	options [7]grpc.CallOption
 
 	// In mode Shadow: which limits have been counted.
 	totalPassed, idlePassed bool
@@ -73,7 +77,7 @@ var noReplay = grpc.MaxRetryRPCBufferSize(0)
 // unary RPC.
 func (a *attempt) callOptions(given []grpc.CallOption) []grpc.CallOption {
 	opts := append(a.options[:0], given...)
-	opts = append(opts, grpc.Trailer(&a.trailer))
+	opts = append(opts, a, grpc.Trailer(&a.trailer))
 	p := a.Rules()
 	if p.MaxAttempts <= 1 || p.Shadow {
 		return opts[:len(opts):len(opts)]

@@ -68,16 +68,17 @@ func (a *attempt) limited(err error) (result, bool) {
 		return result{err: said(err), outcome: none, attribution: attribution}, true
 	}
 	// The same for the end that the server was told of. What it says at that moment
-	// is its own affair: a handler that sees its context end may well return nothing.
-	if (a.toldAttempt || status.Code(err) == codes.DeadlineExceeded) && !a.told.IsZero() && !now.Before(a.told) {
+	// is its own affair: a handler that sees its context end may well return nothing,
+	// or say that all is well.
+	if (a.toldAttempt || err == nil || status.Code(err) == codes.DeadlineExceeded) && !a.told.IsZero() && !now.Before(a.told) {
 		return a.toldSo(err, unsent), true
 	}
 	return result{}, false
 }
 
-// ended is the result of a stream that came to a regular end. One that ends with
-// its limit does not: a server that was told when to stop may do so in good
-// order, with messages missing.
+// ended is the result of a server stream that came to a regular end. One that ends
+// with its limit, or when its server was told to, does not: a server may then stop
+// in good order, with messages missing.
 func (a *attempt) ended() result {
 	if a.Fired() != engine.LimitNone || a.parent.Err() == nil {
 		if res, ok := a.limited(nil); ok {

@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -16,6 +17,7 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	kinds "github.com/timeout-operator/timeout-operator/clientlib/failure"
+	"github.com/timeout-operator/timeout-operator/clientlib/grpcclient"
 )
 
 const (
@@ -274,6 +276,87 @@ func TestABudgetHoldsWhereNoPolicyNamesTheHost(t *testing.T) {
 	})
 }
 
+// A helper and its user may both bring the options.
+func TestOptionsThatAreThereTwiceCountOnce(t *testing.T) {
+	doc := rules(t, `"timeouts":{"total":"10s"},`+listed)
+	inFakeTime(t, setup{doc: doc, answer: fails(codes.Unavailable)}, func(b *bench) {
+		opts := append(grpcclient.DialOptions(b.client), grpcclient.DialOptions(b.client)...)
+		opts = append(opts, grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithContextDialer(b.dial))
+		conn, err := grpc.NewClient("passthrough:///orders:8080", opts...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if err := roundTrip(b.ctx, conn); status.Code(err) != codes.Unavailable {
+			t.Error(err)
+		}
+		b.saw(3)
+		s, err := conn.NewStream(b.ctx, serverStream, watch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.RecvMsg(reply()); status.Code(err) != codes.Unavailable {
+			t.Error(err)
+		}
+		if n := len(b.events.calls); n != 2 {
+			t.Errorf("%d calls told of", n)
+		}
+		if w := b.client.Status().Warnings; len(w) != 1 {
+			t.Errorf("warnings %q", w)
+		}
+	})
+}
+
+// What panics on the way is recovered from by who serves, and leaves nothing
+// behind: neither a call in flight nor a timer, nor a probe of the circuit.
+func TestAPanicEndsItsCall(t *testing.T) {
+	panics := errors.New("a codec's panic")
+	hit := false
+	pass := func() {
+		if hit {
+			panic(panics)
+		}
+	}
+	unary := func(ctx context.Context, m string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		pass()
+		return next(ctx, m, req, reply, cc, opts...)
+	}
+	streamed := func(ctx context.Context, d *grpc.StreamDesc, cc *grpc.ClientConn, m string, next grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+		pass()
+		return next(ctx, d, cc, m, opts...)
+	}
+	doc := rules(t, `"timeouts":{"total":"10s","attempt":"5s"},"circuitBreaker":{"failures":1,"recovery":"1s"},`+listed)
+	dial := []grpc.DialOption{grpc.WithChainUnaryInterceptor(unary), grpc.WithChainStreamInterceptor(streamed)}
+	inFakeTime(t, setup{doc: doc, answer: failsTimes(3, fails(codes.Unavailable)), dial: dial}, func(b *bench) {
+		_, _ = b.invoke(b.ctx) // opens the circuit
+		b.later(time.Second)
+		hit = true
+		for name, call := range map[string]func(){
+			"unary":  func() { _, _ = b.invoke(b.ctx) },
+			"stream": func() { _, _ = b.watch(b.ctx) },
+		} {
+			func() {
+				defer func() {
+					if got := recover(); got != panics {
+						t.Errorf("%s: recovered %v", name, got)
+					}
+				}()
+				call()
+			}()
+			if n := b.timers.Live(); n != 0 {
+				t.Errorf("%s: %d timers are running", name, n)
+			}
+			if e := b.events.last(t); e.OK || e.Kind != kinds.Unknown || e.Attempts != 1 {
+				t.Errorf("%s: event %+v", name, e)
+			}
+		}
+		hit = false
+		if _, err := b.invoke(b.ctx); err != nil {
+			t.Errorf("the next probe: %v", err)
+		}
+	})
+}
+
 // T05 hashicorp/go-retryablehttp#272.
 func TestWaitsThatDoNotFitAreNotBegun(t *testing.T) {
 	for name, does := range map[string]answer{
@@ -320,6 +403,7 @@ func TestPushback(t *testing.T) {
 		{"absurd", policy + `,"retryAfter":{"max":"2s"}}`, []string{"9223372036854775807"}, 2, 2 * time.Second},
 		{"beyond every number", policy + `}`, []string{"9223372036854775808"}, 1, 0},
 		{"ignored", policy + `,"retryAfter":{"mode":"Ignore"}}`, []string{"500"}, 2, 10 * time.Millisecond},
+		{"no other attempt, though every status is listed", `"retry":{"maxAttempts":2,"methods":["POST"],"retryableKinds":["Status"]}`, []string{"-1"}, 1, 0},
 		{"a refusal ignored", policy + `,"retryAfter":{"mode":"Ignore"}}`, []string{"-1"}, 2, 10 * time.Millisecond},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -2,6 +2,7 @@ package grpcclient
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"google.golang.org/grpc"
@@ -48,7 +49,7 @@ func (f *flight) attempts(ctx context.Context, opts []grpc.CallOption, invoke fu
 		if f.Attempts() > 1 {
 			forget(opts)
 		}
-		res := a.classify(invoke(a.outgoing(), a.callOptions(opts)))
+		res := a.classify(a.guard(func(ctx context.Context) error { return invoke(ctx, a.callOptions(opts)) }))
 		a.compareHeaders()
 		res.outcome.Repeatable = f.repeatable(ctx, &res)
 		res.outcome.Replayable = true
@@ -62,6 +63,26 @@ func (f *flight) attempts(ctx context.Context, opts []grpc.CallOption, invoke fu
 		}
 	}
 }
+
+// guard makes the RPC of an attempt. A panic in what comes after us, which somebody
+// may recover from, ends the call too.
+func (a *attempt) guard(rpc func(context.Context) error) error {
+	returned := false
+	defer func() {
+		if returned {
+			return
+		}
+		f, out := a.flight, engine.Outcome{Kind: failure.Unknown, Status: engine.NoStatus}
+		decision := f.Decide(out)
+		a.Finish()
+		_ = f.conclude(result{outcome: out, err: errPanic}, decision)
+	}()
+	err := rpc(a.outgoing())
+	returned = true
+	return err
+}
+
+var errPanic = errors.New("panic in an interceptor or codec")
 
 // openUnary begins an attempt at a unary call.
 func (f *flight) openUnary(ctx context.Context) *attempt {

@@ -37,7 +37,7 @@ func WithHost(host string) Option {
 // DialOptions returns the options of a connection whose calls obey the policies
 // of c. They may be used for any number of connections. Interceptors that come
 // later in the connection's options see each attempt, those that come before
-// see each call.
+// see each call. Given to one connection twice they count once.
 func DialOptions(c *clientlib.Client, opts ...Option) []grpc.DialOption {
 	c.UseAdapter(capability.GRPC())
 	i := &interceptors{engine: c.Engine(), warn: c.Warn}
@@ -72,6 +72,9 @@ func (i *interceptors) begin(ctx context.Context, cc *grpc.ClientConn, method st
 	if to == nil {
 		to = i.targets.of(cc, i.warn)
 	}
+	if i.within(to, opts) {
+		return nil, nil
+	}
 	policy := i.engine.Snapshot().Lookup(to.name, to.port, document.Call{GRPC: true, Path: method})
 	tracer := i.engine.Tracer()
 	if policy == nil {
@@ -92,6 +95,23 @@ func (i *interceptors) begin(ctx context.Context, cc *grpc.ClientConn, method st
 	}
 	f.patience(opts)
 	return f, nil
+}
+
+// within reports whether an RPC is an attempt of ours already, since a connection
+// has the options of one client twice: attempts would multiply, and each be told
+// of as a call.
+func (i *interceptors) within(to *target, opts []grpc.CallOption) bool {
+	for _, opt := range opts {
+		a, ok := opt.(*attempt)
+		if !ok || a.flight.in.engine != i.engine || a.flight.to.name != to.name || a.flight.to.port != to.port {
+			continue
+		}
+		if !to.doubled.Swap(true) {
+			i.warn("a gRPC connection to " + to.String() + " has grpcclient.DialOptions twice: the second is left out")
+		}
+		return true
+	}
+	return false
 }
 
 // patience warns of a call under a policy that waits for a connection for as long

@@ -23,10 +23,11 @@ import (
 //   - the policy lists the code, which the caller would see, in
 //     retryableGRPCCodes. The default code does not count: nobody wrote it down.
 //
-// What a server did not process is repeated in any case; that is the engine's.
+// What a server did not process is repeated in any case; that is the engine's. A
+// server that asks not to be tried again is not, whoever says what.
 func (f *flight) repeatable(ctx context.Context, res *result) bool {
 	p := f.Policy
-	if res.outcome.OK || p.MaxAttempts <= 1 {
+	if res.outcome.OK || p.MaxAttempts <= 1 || res.refused {
 		return false
 	}
 	if res.unsent {

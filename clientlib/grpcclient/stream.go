@@ -48,9 +48,11 @@ func (f *flight) openStream(ctx context.Context, serverStreams bool, opts []grpc
 		if f.Attempts() > 1 {
 			forget(opts)
 		}
-		inner, err := open(s.try.outgoing(), s.callOptions(opts))
+		err := s.try.guard(func(ctx context.Context) (err error) {
+			s.ClientStream, err = open(ctx, s.callOptions(opts))
+			return err
+		})
 		if err == nil {
-			s.ClientStream = inner
 			return s, nil
 		}
 		res := s.try.classify(err)
@@ -106,7 +108,7 @@ type ending struct{ err error }
 // the server did not process it.
 func (s *stream) callOptions(given []grpc.CallOption) []grpc.CallOption {
 	opts := append(s.try.options[:0], given...)
-	opts = append(opts, grpc.Header(&s.try.header), grpc.Trailer(&s.try.trailer), grpc.OnFinish(s.finished))
+	opts = append(opts, &s.try, grpc.Header(&s.try.header), grpc.Trailer(&s.try.trailer), grpc.OnFinish(s.finished))
 	return opts[:len(opts):len(opts)]
 }
 
@@ -264,9 +266,9 @@ func (s *stream) end(err error) {
 		return
 	}
 	s.ended = true
-	res := s.try.ended()
-	if err != nil {
-		res = s.try.classify(err)
+	res := s.try.classify(err)
+	if err == nil && s.serverStreams {
+		res = s.try.ended()
 	}
 	if s.settled {
 		s.try.compareStream()

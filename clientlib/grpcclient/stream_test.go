@@ -131,6 +131,40 @@ func TestScopeBodyCutsAStream(t *testing.T) {
 	})
 }
 
+// A server that was told when to stop may stop in good order, with messages
+// missing: that is no end of the stream, with a reserve as without.
+func TestAServerThatStopsInTimeHasNotSentAll(t *testing.T) {
+	stops := func(n int, s grpc.ServerStream) error {
+		_ = drips(100, 100*time.Millisecond)(n, s)
+		return nil
+	}
+	for _, c := range []struct {
+		rules string
+		took  time.Duration
+		field string
+	}{
+		{`"timeouts":{"total":"1s","scope":"Body"}`, time.Second, "timeouts.total"},
+		{`"timeouts":{"total":"1s","scope":"Body"},"deadline":{"reserve":"150ms"}`, 850 * time.Millisecond, "deadline.reserve"},
+	} {
+		inFakeTime(t, setup{doc: rules(t, c.rules), answer: stops}, func(b *bench) {
+			_, err := drain(b.mustWatch(b.ctx))
+			if e := failure(t, err); e.Kind != kinds.TotalTimeout || e.Field != c.field {
+				t.Errorf("%s: %v", c.rules, err)
+			}
+			b.took(c.took)
+			if body := b.events.bodies; len(body) != 1 || body[0].OK {
+				t.Errorf("%s: bodies %+v", c.rules, body)
+			}
+		})
+	}
+	// Before that it is.
+	inFakeTime(t, setup{doc: rules(t, `"timeouts":{"total":"1s","scope":"Body"},"deadline":{"reserve":"150ms"}`), answer: drips(8, 100*time.Millisecond)}, func(b *bench) {
+		if n, err := drain(b.mustWatch(b.ctx)); n != 8 || err != nil {
+			t.Errorf("%d messages, then %v", n, err)
+		}
+	})
+}
+
 func TestAStreamHasToAnswerWithinItsAttempt(t *testing.T) {
 	doc := rules(t, `"timeouts":{"total":"1s","attempt":"400ms"},"circuitBreaker":{"failures":1},`+listed)
 	inFakeTime(t, setup{doc: doc, answer: hangs}, func(b *bench) {
