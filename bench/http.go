@@ -149,6 +149,7 @@ func groups() []*group {
 		loopbackGroup("loopback-h2-64", "the same, 64 callers", true, together),
 		grpcGroup("grpc", "gRPC unary on the loopback interface, one caller", sequentially),
 		grpcGroup("grpc-64", "the same, 64 callers", together),
-		lookupGroup(),
+		lookupGroup("lookup", "finding the policy of a call, hosts with a port", "u%d.shop:8080", "u%d.shop"),
+		lookupGroup("lookup-wildcard", "the same, wildcards two labels above the host", "*.u%d.shop", "a.b.u%d.shop"),
 	}
 }

@@ -10,23 +10,20 @@ import (
 // lookupGroup looks calls up in snapshots of 5 and of 5,000 upstreams. The five
 // hosts that a program calls again and again are what a lookup meets; all of
 // 5,000 in turns also tell what the processor's caches have to do with it.
-func lookupGroup() *group {
+func lookupGroup(name, title, pattern, host string) *group {
 	return &group{
-		name: "lookup", title: "finding the policy of a call", base: "5 upstreams", plain: "5 upstreams",
+		name: name, title: title, base: "5 upstreams", plain: "5 upstreams",
 		open: func() ([]*testCase, func(), error) {
 			var cases []*testCase
 			for _, c := range []struct {
 				name              string
 				upstreams, called int
-				pattern, host     string
 			}{
-				{"5 upstreams", 5, 5, "u%d.shop:8080", "u%d.shop"},
-				{"5000 upstreams", 5000, 5, "u%d.shop:8080", "u%d.shop"},
-				{"5000 upstreams, each in turn", 5000, 5000, "u%d.shop:8080", "u%d.shop"},
-				{"5 wildcards", 5, 5, "*.u%d.shop", "a.b.u%d.shop"},
-				{"5000 wildcards", 5000, 5, "*.u%d.shop", "a.b.u%d.shop"},
+				{"5 upstreams", 5, 5},
+				{"5000 upstreams", 5000, 5},
+				{"5000 upstreams, each in turn", 5000, 5000},
 			} {
-				run, err := lookups(c.upstreams, c.called, c.pattern, c.host)
+				run, err := lookups(c.upstreams, c.called, pattern, host)
 				if err != nil {
 					return nil, func() {}, err
 				}
