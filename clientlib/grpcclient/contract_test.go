@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -455,6 +456,27 @@ func TestADeadlineThatIsPassedOnIsReplaced(t *testing.T) {
 			t.Errorf("the server was told %v and %v", r[0].md[key], r[1].md[key])
 		}
 	})
+}
+
+// Names of HTTP fields may have marks that metadata must not have. A policy for
+// both breaks no call.
+func TestADeadlineHeaderThatGRPCCannotSend(t *testing.T) {
+	for _, name := range []string{"X-Deadline!", "x*left", "X-Deadline-Ms", "x_left", "X.Left", "Grpc-Timeout", "Content-Type", "X-Left-Bin"} {
+		doc := rules(t, `"timeouts":{"total":"1s"},"deadline":{"header":"`+name+`"}`)
+		inFakeTime(t, setup{doc: doc, answer: replies}, func(b *bench) {
+			for range 2 {
+				if _, err := b.invoke(b.ctx); err != nil {
+					t.Errorf("%s: %v", name, err)
+				}
+			}
+			if left := b.requests()[0].left; left != time.Second {
+				t.Errorf("%s: the server was told %s", name, left)
+			}
+			if w := b.client.Status().Warnings; len(w) == 1 != strings.ContainsAny(name, "!*") {
+				t.Errorf("%s: warnings %q", name, w)
+			}
+		})
+	}
 }
 
 // A server that keeps the deadline that it was told answers before the limit

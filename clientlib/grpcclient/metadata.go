@@ -37,8 +37,15 @@ func (a *attempt) outgoing() context.Context {
 // tell writes the policy's deadline header. What the metadata had under that
 // name, as proxies pass on what they were told, is replaced. A total that is over
 // at the headers is no end that a server could keep: of such a stream it is told
-// the caller's own.
+// the caller's own. A name that metadata cannot have is left out: grpc-go would
+// make no RPC with it.
 func (a *attempt) tell(md metadata.MD, name string) {
+	if !isMetadataKey(name) {
+		if to := a.flight.to; !to.mute.Swap(true) {
+			a.flight.in.warn("deadline.header " + clip(name) + " cannot be sent to " + to.String() + " on gRPC: take letters, digits, '-', '_' and '.'")
+		}
+		return
+	}
 	md.Delete(name)
 	if a.told.IsZero() {
 		return
@@ -50,6 +57,14 @@ func (a *attempt) tell(md metadata.MD, name string) {
 	if text, ok := a.flight.StampText(a.began); ok {
 		md.Set(name, text)
 	}
+}
+
+// isMetadataKey reports whether a name of an HTTP field, which may have other marks
+// in it, can be one of gRPC's metadata.
+func isMetadataKey(name string) bool {
+	return !strings.ContainsFunc(name, func(c rune) bool {
+		return (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' && c != '.'
+	})
 }
 
 // carrier lets a trace write into the metadata of one attempt.

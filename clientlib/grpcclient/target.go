@@ -21,9 +21,9 @@ type target struct {
 	name string // normalised
 	port uint16 // 0 where the target has none
 	url  *url.URL
-	// warned says that somebody waits for a connection without end, doubled that a
-	// connection has our interceptors twice.
-	warned, doubled atomic.Bool
+	// What was warned of: somebody waits for a connection without end; a connection
+	// has our interceptors twice; the deadline header has no place in metadata.
+	warned, doubled, mute atomic.Bool
 }
 
 func newTarget(name string, port uint16) *target {
