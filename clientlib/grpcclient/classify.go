@@ -174,6 +174,9 @@ func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool)
 	// All that grpc-go says of a connection that broke has this code.
 	broke := s.Code() == codes.Unavailable
 	silent := a.header == nil && broke
+	if broke && begins(text, closedTexts) {
+		return failure.Cancelled, true
+	}
 	if code, ok := strings.CutPrefix(text, "stream terminated by RST_STREAM with error code: "); ok {
 		switch {
 		case code == "REFUSED_STREAM" && silent:
@@ -231,6 +234,11 @@ var (
 	}
 	unprocessedTexts = []string{
 		"the stream is rejected because server is draining the connection", "the connection is draining",
+	}
+	// The program closed the connection; with headers there, grpc-go may say so in
+	// the words of its transport.
+	closedTexts = []string{
+		grpc.ErrClientConnClosing.Error(), "closing transport due to: " + grpc.ErrClientConnClosing.Error(),
 	}
 	brokenTexts = []string{
 		"error reading from server: ", "keepalive ping failed", "transport is closing", "closing transport due to: ",

@@ -452,6 +452,46 @@ func TestAForgottenStreamIsLetGo(t *testing.T) {
 	})
 }
 
+// Who closes a connection leaves: that says nothing of the server, whenever it is.
+func TestAConnectionThatIsClosedIsNoFailure(t *testing.T) {
+	for name, does := range map[string]answer{"before the headers": hangs, "between messages": drips(100, time.Minute)} {
+		for shape, desc := range map[string]*grpc.StreamDesc{"server": serverStream, "client": clientStream, "both": bothStreams} {
+			doc := rules(t, `"timeouts":{"total":"20m"},"circuitBreaker":{"failures":1},`+listed)
+			inFakeTime(t, setup{doc: doc, answer: does}, func(b *bench) {
+				s, err := b.conn.NewStream(b.ctx, desc, chat)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := s.SendMsg(ping); err != nil {
+					t.Fatal(err)
+				}
+				time.AfterFunc(90*time.Second, func() { _ = b.conn.Close() })
+				_, err = drain(s)
+				if e := failure(t, err); e.Kind != kinds.Cancelled || status.Code(err) != codes.Canceled {
+					t.Errorf("%s, %s: %v", shape, name, err)
+				}
+				if len(b.events.circuits) != 0 {
+					t.Errorf("%s, %s: circuits %v", shape, name, b.events.circuits)
+				}
+			})
+		}
+	}
+	for name, does := range map[string]answer{"before the headers": hangs, "after": func(_ int, s grpc.ServerStream) error {
+		_ = s.SendHeader(nil)
+		<-s.Context().Done()
+		return nil
+	}} {
+		doc := rules(t, `"timeouts":{"total":"20m"},"circuitBreaker":{"failures":1},`+listed)
+		inFakeTime(t, setup{doc: doc, answer: does}, func(b *bench) {
+			time.AfterFunc(90*time.Second, func() { _ = b.conn.Close() })
+			_, err := b.invoke(b.ctx)
+			if e := failure(t, err); e.Kind != kinds.Cancelled || e.Attempts > 2 || len(b.events.circuits) != 0 {
+				t.Errorf("unary, %s: %v, circuits %v", name, err, b.events.circuits)
+			}
+		})
+	}
+}
+
 // A client stream answers once, at its end: until then it is under all limits.
 func TestAClientStreamEndsWithItsReply(t *testing.T) {
 	doc := rules(t, `"timeouts":{"total":"10s","attempt":"1s"}`)
