@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,12 +177,15 @@ func (c *cluster) tryKubectl(stdin string, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), err
 }
 
+// namespaces counts them, since a test may run several times.
+var namespaces atomic.Int64
+
 // newNamespace makes a namespace with the service account of the sample, and its
 // rights if they are wanted.
 func (c *cluster) newNamespace(t testing.TB, allowed bool) string {
 	t.Helper()
 	name := strings.ToLower(strings.ReplaceAll(t.Name(), "/", "-"))
-	name = name[:min(len(name), 50)]
+	name = fmt.Sprintf("%s-%d", name[:min(len(name), 50)], namespaces.Add(1))
 	c.kubectl(t, "", "create", "namespace", name)
 	c.kubectl(t, "", "-n", name, "create", "serviceaccount", "checkout")
 	if allowed {
