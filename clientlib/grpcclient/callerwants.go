@@ -53,3 +53,11 @@ func forget(given []grpc.CallOption) {
 		}
 	}
 }
+
+// empty clears the reply, in which an attempt before may have left a message whose
+// end did not come in time: some codecs add to what is there.
+func empty(reply any) {
+	if m, ok := reply.(interface{ Reset() }); ok {
+		m.Reset()
+	}
+}

@@ -3,6 +3,7 @@ package grpcclient_test
 import (
 	"context"
 	"slices"
+	"strconv"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,8 @@ import (
 	"google.golang.org/grpc/metadata"
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
 )
 
 // told is what a caller asked to be told by options.
@@ -112,6 +115,35 @@ func TestACallerIsToldNothingOfAnEarlierAttempt(t *testing.T) {
 		_, err := b.invoke(b.ctx, o.options()...)
 		if failure(t, err).Attempts != 3 || o.header != nil || o.trailer != nil || o.peer.Addr != nil {
 			t.Errorf("%v, told %v, %v, %v", err, o.header, o.trailer, o.peer.Addr)
+		}
+	})
+}
+
+// mergingCodec leaves what a message has already, as codecs do that are made for
+// speed.
+type mergingCodec struct{}
+
+func (mergingCodec) Name() string                  { return "proto" }
+func (mergingCodec) Marshal(v any) ([]byte, error) { return proto.Marshal(v.(proto.Message)) }
+func (mergingCodec) Unmarshal(data []byte, v any) error {
+	return proto.UnmarshalOptions{Merge: true}.Unmarshal(data, v.(proto.Message))
+}
+
+// A message may come in time and the end of its RPC not.
+func TestAReplyHasNothingOfAnEarlierAttempt(t *testing.T) {
+	doc := rules(t, `"timeouts":{"attempt":"100ms"},`+listed)
+	inFakeTime(t, setup{doc: doc, answer: func(n int, s grpc.ServerStream) error {
+		if err := s.SendMsg(&fieldmaskpb.FieldMask{Paths: []string{"of attempt", strconv.Itoa(n)}}); err != nil || n == 3 {
+			return err
+		}
+		return hangs(n, s)
+	}}, func(b *bench) {
+		var got fieldmaskpb.FieldMask
+		if err := b.conn.Invoke(b.ctx, get, ping, &got, grpc.ForceCodec(mergingCodec{})); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"of attempt", "3"}; !slices.Equal(got.GetPaths(), want) {
+			t.Errorf("the reply is %q", got.GetPaths())
 		}
 	})
 }

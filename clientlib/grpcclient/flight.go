@@ -31,7 +31,7 @@ func (i *interceptors) unary(ctx context.Context, method string, req, reply any,
 	}
 	rest, finish := splitFinish(opts)
 	if err == nil {
-		err = f.attempts(ctx, rest, func(ctx context.Context, opts []grpc.CallOption) error {
+		err = f.attempts(ctx, reply, rest, func(ctx context.Context, opts []grpc.CallOption) error {
 			return invoke(ctx, method, req, reply, cc, opts...)
 		})
 	}
@@ -40,7 +40,7 @@ func (i *interceptors) unary(ctx context.Context, method string, req, reply any,
 }
 
 // attempts is the attempt loop of a unary call.
-func (f *flight) attempts(ctx context.Context, opts []grpc.CallOption, invoke func(context.Context, []grpc.CallOption) error) error {
+func (f *flight) attempts(ctx context.Context, reply any, opts []grpc.CallOption, invoke func(context.Context, []grpc.CallOption) error) error {
 	for {
 		if err := f.lapse(); err != nil {
 			return err
@@ -48,6 +48,7 @@ func (f *flight) attempts(ctx context.Context, opts []grpc.CallOption, invoke fu
 		a := f.openUnary(ctx)
 		if f.Attempts() > 1 {
 			forget(opts)
+			empty(reply)
 		}
 		res := a.classify(a.guard(func(ctx context.Context) error { return invoke(ctx, a.callOptions(opts)) }))
 		a.compareHeaders()
