@@ -225,6 +225,7 @@ func TestDeletions(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.startControllerManager(t)
+	t.Run("reports go with their pods", c.testReportsGoWithTheirPods)
 	t.Run("nothing is created in a terminating namespace", c.testTerminatingNamespace)
 	t.Run("uninstalling in any order leaves nothing behind", c.testUninstall)
 }

@@ -35,6 +35,13 @@ func (c *cluster) newPod(t *testing.T, namespace, name string) *corev1.Pod {
 // reportAs applies a report with the pod's own bound token, as clientlib does.
 func (c *cluster) reportAs(t *testing.T, pod *corev1.Pod, clients ...map[string]any) {
 	t.Helper()
+	c.reportBy(t, v1alpha1.ReporterFieldManager, pod, clients...)
+}
+
+// reportBy does so as one of the pod's containers, by its field manager. It
+// waits until the report is accepted.
+func (c *cluster) reportBy(t *testing.T, manager string, pod *corev1.Pod, clients ...map[string]any) {
+	t.Helper()
 	ctx := context.Background()
 	admin, err := kubernetes.NewForConfig(c.admin)
 	if err != nil {
@@ -67,7 +74,7 @@ func (c *cluster) reportAs(t *testing.T, pod *corev1.Pod, clients ...map[string]
 	}}
 	// A new binding takes a moment to reach the authorizer.
 	eventually(t, func() error {
-		return workload.Apply(ctx, client.ApplyConfigurationFromUnstructured(report.DeepCopy()), client.FieldOwner(v1alpha1.ReporterFieldManager))
+		return workload.Apply(ctx, client.ApplyConfigurationFromUnstructured(report.DeepCopy()), client.FieldOwner(manager))
 	})
 }
 
@@ -378,4 +385,38 @@ func TestAnEditMovesTheStatusOfItsPolicyAlone(t *testing.T) {
 			t.Errorf("%s: %d status writes", policy.Name, len(writes))
 		}
 	}
+}
+
+// testReportsGoWithTheirPods runs where the garbage collector does. Nobody but
+// it may delete a report. A pod of two containers that takes over the name of
+// another one cannot take over its report, half of which is still the other's,
+// and gets one of its own as soon as that is gone.
+func (c *cluster) testReportsGoWithTheirPods(t *testing.T) {
+	const app, sidecar = v1alpha1.ReporterFieldManager + "/app", v1alpha1.ReporterFieldManager + "/sidecar"
+	namespace := c.newNamespace(t)
+	pod := c.newPod(t, namespace, "db-0")
+	named := func(name string) map[string]any {
+		client := checkoutClient("sha256:0", allCapable())
+		client["name"] = name
+		return client
+	}
+	c.reportBy(t, app, pod, named("checkout"))
+	c.reportBy(t, sidecar, pod, named("payments"))
+	if err := c.client.Delete(context.Background(), pod, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	again := c.newPod(t, namespace, "db-0")
+	c.reportBy(t, app, again, named("checkout"))
+	c.reportBy(t, sidecar, again, named("payments"))
+	report := &v1alpha1.ClientReport{}
+	if err := c.client.Get(context.Background(), client.ObjectKeyFromObject(again), report); err != nil {
+		t.Fatal(err)
+	}
+	if len(report.OwnerReferences) != 1 || report.OwnerReferences[0].UID != again.UID || len(report.Clients) != 2 {
+		t.Errorf("owners are %+v, clients %d, want the new pod and two", report.OwnerReferences, len(report.Clients))
+	}
+	if err := c.client.Delete(context.Background(), again, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	c.expectGone(t, report)
 }
