@@ -7,10 +7,10 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/timeout-operator/timeout-operator/test/scale/internal/figures"
 )
 
 func main() {
@@ -75,28 +75,5 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	result, err := run(ctx, o)
-	if err != nil {
-		fmt.Fprintln(stderr, "policies:", err)
-		return 1
-	}
-	write := result.Text
-	if asJSON {
-		write = result.JSON
-	}
-	if err := write(stdout); err != nil {
-		fmt.Fprintln(stderr, "policies:", err)
-		return 1
-	}
-	missed := result.Missed()
-	if len(missed) == 0 {
-		return 0
-	}
-	fmt.Fprintln(stderr, "policies: bars missed:", strings.Join(slices.Collect(func(yield func(string) bool) {
-		for _, row := range missed {
-			if !yield(row.Phase + ": " + row.What) {
-				return
-			}
-		}
-	}), "; "))
-	return 1
+	return figures.Finish("policies", result, err, asJSON, stdout, stderr)
 }

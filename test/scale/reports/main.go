@@ -21,6 +21,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/timeout-operator/timeout-operator/test/scale/internal/figures"
 )
 
 func main() {
@@ -84,24 +86,5 @@ func command(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return 2
 	}
 	result, err := measure(ctx, o)
-	if err != nil {
-		fmt.Fprintln(stderr, "reports:", err)
-		return 1
-	}
-	write := result.Text
-	if asJSON {
-		write = result.JSON
-	}
-	if err := write(stdout); err != nil {
-		fmt.Fprintln(stderr, "reports:", err)
-		return 1
-	}
-	for _, row := range result.Missed() {
-		fmt.Fprintf(stderr, "reports: %s: %s misses its bar\n", row.Phase, row.What)
-		err = fmt.Errorf("missed")
-	}
-	if err != nil {
-		return 1
-	}
-	return 0
+	return figures.Finish("reports", result, err, asJSON, stdout, stderr)
 }

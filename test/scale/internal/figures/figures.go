@@ -111,3 +111,24 @@ func Milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Mi
 
 // Mebibytes of a number of bytes.
 func Mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+
+// Finish prints a result and returns the exit status of a load program: 1 for an
+// error or a missed bar, which are named on stderr.
+func Finish(program string, result *Result, err error, asJSON bool, stdout, stderr io.Writer) int {
+	if err == nil {
+		write := result.Text
+		if asJSON {
+			write = result.JSON
+		}
+		err = write(stdout)
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "%s: %v\n", program, err)
+		return 1
+	}
+	missed := result.Missed()
+	for _, row := range missed {
+		fmt.Fprintf(stderr, "%s: %s: %s misses its bar\n", program, row.Phase, row.What)
+	}
+	return min(len(missed), 1)
+}

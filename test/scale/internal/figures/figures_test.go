@@ -3,6 +3,7 @@ package figures
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,32 @@ func TestFiguresAreHeldToTheirBars(t *testing.T) {
 	var back Result
 	if err := json.Unmarshal(data.Bytes(), &back); err != nil || len(back.Rows) != 6 || back.Machine != r.Machine {
 		t.Errorf("JSON came back as %+v, %v", back, err)
+	}
+}
+
+func TestTheExitStatusTellsOfMissedBars(t *testing.T) {
+	kept, missed := &Result{}, &Result{}
+	kept.Exactly("idle", "writes", 0, 0)
+	missed.Exactly("idle", "writes", 2, 0)
+	for _, test := range []struct {
+		result *Result
+		err    error
+		json   bool
+		status int
+		says   string
+	}{
+		{kept, nil, false, 0, ""},
+		{kept, nil, true, 0, ""},
+		{missed, nil, false, 1, "load: idle: writes misses its bar\n"},
+		{nil, errors.New("no control plane"), false, 1, "load: no control plane\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		if got := Finish("load", test.result, test.err, test.json, &stdout, &stderr); got != test.status || stderr.String() != test.says {
+			t.Errorf("status %d, %q, want %d, %q", got, stderr.String(), test.status, test.says)
+		}
+		if test.json != strings.HasPrefix(stdout.String(), "{") {
+			t.Errorf("printed %q", stdout.String())
+		}
 	}
 }
 
