@@ -50,6 +50,7 @@ func caught(t *testing.T, a Adapter, check, finding string) {
 }
 
 func TestACapabilityThatIsThereCannotBeDeclaredAbsent(t *testing.T) {
+	t.Parallel()
 	for _, name := range capability.Names() {
 		t.Run(string(name), func(t *testing.T) {
 			t.Parallel()
@@ -65,6 +66,7 @@ func bare(t testing.TB, _ *clientlib.Client, s Setup) Peer {
 }
 
 func TestACapabilityThatIsMissingCannotBeDeclared(t *testing.T) {
+	t.Parallel()
 	for _, name := range capability.Names() {
 		if name == capability.DeadlineHard || name == capability.RetryOwned || name == capability.HTTP2 {
 			// The first two show in calls that a limit ended or that were repeated.
@@ -160,6 +162,7 @@ func TestRepetitionsOfTheLibraryAreFound(t *testing.T) {
 }
 
 func TestADegradedCapabilityHasToShowInWhat(t *testing.T) {
+	t.Parallel()
 	degrade := func(a *Adapter) {
 		a.Record.Support[capability.TimeoutTotal] = capability.Support{Level: capability.Degraded, Note: "late, it says"}
 	}
@@ -177,6 +180,7 @@ func TestADegradedCapabilityHasToShowInWhat(t *testing.T) {
 }
 
 func TestKindsThatAreEmittedHaveToBeDeclared(t *testing.T) {
+	t.Parallel()
 	for _, kind := range capability.NetHTTP().Emits.Kinds() {
 		t.Run(kind.String(), func(t *testing.T) {
 			t.Parallel()
@@ -204,6 +208,7 @@ func TestKindsThatAreNeverEmittedCannotBeDeclared(t *testing.T) {
 }
 
 func TestWhatThePeerLacksProvesNothing(t *testing.T) {
+	t.Parallel()
 	a := lying(func(a *Adapter) { a.Lacks[Redirects] = "nobody wrote it"; a.Lacks[BadBody] = "nobody wrote it" })
 	caught(t, a, "capability RedirectsShareDeadline", "nothing shows it: the peer lacks Redirects (nobody wrote it)")
 	caught(t, a, "kind BodyError", "the peer lacks what provokes it")
@@ -214,6 +219,7 @@ func TestWhatThePeerLacksProvesNothing(t *testing.T) {
 }
 
 func TestEventsAndErrorsHaveToBeTheAdaptersOwn(t *testing.T) {
+	t.Parallel()
 	named := lying(func(a *Adapter) { a.Record.Adapter = "other" })
 	caught(t, named, "kind Status", `an event has the adapter "nethttp", the record "other"`)
 	foreign := lying(func(a *Adapter) { a.Family = func(error) error { return errors.New("of somebody else's") } })

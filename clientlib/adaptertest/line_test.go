@@ -78,12 +78,11 @@ func lineRecord() capability.Record {
 		// The library's errors have no types: what went wrong before the answer is
 		// a broken line.
 		Collapse: map[failure.Kind]failure.Kind{
-			failure.ConnectError:   failure.Disconnected,
-			failure.DNSError:       failure.Disconnected,
-			failure.TLSError:       failure.Disconnected,
-			failure.ProtocolError:  failure.Disconnected,
-			failure.ConnectTimeout: failure.AttemptTimeout,
-			failure.ReadTimeout:    failure.AttemptTimeout,
+			failure.ConnectError:  failure.Disconnected,
+			failure.DNSError:      failure.Disconnected,
+			failure.TLSError:      failure.Disconnected,
+			failure.ProtocolError: failure.Disconnected,
+			failure.ReadTimeout:   failure.AttemptTimeout,
 		},
 	}
 }

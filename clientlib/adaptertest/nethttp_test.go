@@ -26,7 +26,10 @@ func TestMain(m *testing.M) {
 }
 
 // Case A18.
-func TestTheRecordOfNetHTTPIsTrue(t *testing.T) { Run(t, netHTTP()) }
+func TestTheRecordOfNetHTTPIsTrue(t *testing.T) {
+	t.Parallel()
+	Run(t, netHTTP())
+}
 
 // netHTTP is the adapter for net/http.
 func netHTTP() Adapter {

@@ -31,7 +31,7 @@ var limitScenarios = []scenario{
 // The third attempt is clamped to what is left. A machine that is busy may not
 // get to it.
 func hungUntilTotal(l *lab) {
-	const total, attempt = 4 * ample, 3 * ample / 2
+	const total, attempt = time.Second, 400 * time.Millisecond
 	b := l.open(fmt.Sprintf(`"timeouts":{"total":"%s","attempt":"%s"},%s`, total, attempt, tries(3)), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}})
 	if o.kind == failure.AttemptTimeout && b.skip() == failure.SkipDeadline {
