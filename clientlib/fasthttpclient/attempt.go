@@ -42,7 +42,10 @@ func (a *attempt) send(req *fasthttp.Request, resp *fasthttp.Response, body *req
 	if ctx := a.flight.ctx; ctx.Done() != nil {
 		a.unhook = context.AfterFunc(ctx, a.Interrupt)
 	}
-	at, err := a.roundTrip(req, resp, body)
+	out := outgoing{own: req, body: body}
+	a.trace(&out)
+	at, err := a.roundTrip(&out, resp)
+	out.release()
 	if a.Rules().Shadow {
 		a.compareHeaders()
 	}
@@ -59,13 +62,13 @@ func (a *attempt) send(req *fasthttp.Request, resp *fasthttp.Response, body *req
 }
 
 // roundTrip goes as far as the headers of the response, and says where it ended.
-func (a *attempt) roundTrip(req *fasthttp.Request, resp *fasthttp.Response, body *requestBody) (stage, error) {
-	err := a.exchange.connect(&a.Scope, a.dialWithin(), req, resp, a)
+func (a *attempt) roundTrip(out *outgoing, resp *fasthttp.Response) (stage, error) {
+	err := a.exchange.connect(&a.Scope, a.dialWithin(), out.own, resp, a)
 	a.connected()
 	if err != nil {
 		return atConnect, err
 	}
-	if err := a.write(req, body); err != nil {
+	if err := a.write(out); err != nil {
 		return atWrite, err
 	}
 	var await func()

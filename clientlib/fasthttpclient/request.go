@@ -14,49 +14,64 @@ import (
 	"github.com/valyala/fasthttp"
 )
 
-// write sends the request of the attempt.
-func (a *attempt) write(req *fasthttp.Request, body *requestBody) error {
-	out, err := a.outgoing(req, body)
+// outgoing is the request of an attempt: the caller's own where nothing is added to
+// it, else a copy.
+type outgoing struct {
+	own  *fasthttp.Request
+	copy *fasthttp.Request // nil for none
+	body *requestBody
+}
+
+// header returns what may be added to.
+func (o *outgoing) header() *fasthttp.RequestHeader { return &o.copied().Header }
+
+// copied makes a copy of everything but a body in memory, which is shared.
+func (o *outgoing) copied() *fasthttp.Request {
+	if o.copy == nil {
+		o.copy = fasthttp.AcquireRequest()
+		o.own.Header.CopyTo(&o.copy.Header)
+		o.copy.SetURI(o.own.URI())
+		o.copy.UseHostHeader = o.own.UseHostHeader
+		o.body.copyTo(o.copy)
+	}
+	return o.copy
+}
+
+// release gives the copy back.
+func (o *outgoing) release() {
+	if o.copy != nil {
+		fasthttp.ReleaseRequest(o.copy)
+		o.copy = nil
+	}
+}
+
+// trace begins the trace of the attempt.
+func (a *attempt) trace(out *outgoing) {
+	if f := a.flight; f.Traced() {
+		info := engine.AttemptInfo{Method: method(out.own), URL: urlOf(out.own)}
+		f.TraceAttempt(f.ctx, info, carrier{out.header()})
+	}
+}
+
+// write sends the request, now that there is a connection.
+func (a *attempt) write(out *outgoing) error {
+	name, text, err := a.stamp()
 	if err != nil {
 		return err
 	}
-	release := body.guard(a, req)
-	err = a.exchange.write(out)
-	release()
-	if out != req {
-		fasthttp.ReleaseRequest(out)
-	}
-	return err
-}
-
-// outgoing returns the request to send: the caller's own where nothing is added to
-// it, else a copy of everything but a body in memory, which is shared.
-func (a *attempt) outgoing(req *fasthttp.Request, body *requestBody) (*fasthttp.Request, error) {
-	f := a.flight
-	name, text, err := a.stamp()
-	if err != nil {
-		return nil, err
-	}
-	tell := text != "" || name != "" && hasHeader(&req.Header, name)
-	if !tell && !f.Traced() && body.capture == nil {
-		return req, nil
-	}
-	out := fasthttp.AcquireRequest()
-	req.Header.CopyTo(&out.Header)
-	out.SetURI(req.URI())
-	out.UseHostHeader = req.UseHostHeader
-	body.copyTo(out)
-	if f.Traced() {
-		info := engine.AttemptInfo{Method: method(req), URL: urlOf(req)}
-		f.TraceAttempt(f.ctx, info, carrier{&out.Header})
-	}
-	if tell {
-		dropHeader(&out.Header, name)
+	if text != "" || name != "" && hasHeader(&out.own.Header, name) {
+		dropHeader(out.header(), name)
 	}
 	if text != "" {
-		out.Header.Set(name, text)
+		out.header().Set(name, text)
 	}
-	return out, nil
+	req := out.own
+	if out.copy != nil || out.body.capture != nil {
+		req = out.copied()
+	}
+	release := out.body.guard(a, out.own)
+	defer release()
+	return a.exchange.write(req)
 }
 
 // lapsedError is an attempt whose connection took what could have been told the

@@ -125,3 +125,31 @@ func TestCallsOfHostsWithoutAPolicyAreTracedToo(t *testing.T) {
 		t.Errorf("written: %s", d.written())
 	}
 }
+
+// A trace is told of an attempt's beginning before its end, also where there never
+// was a connection.
+func TestATraceBeginsBeforeTheConnection(t *testing.T) {
+	d := &diary{}
+	policy, err := clientlib.New(t.Context(), "checkout", clientlib.WithSource(source.Static(rules(t, threeAttempts, "127.0.0.1"))),
+		clientlib.WithReporter(nil), clientlib.WithTracer(d), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer policy.Close()
+	client, err := fasthttpclient.New(policy, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const url = "http://127.0.0.1:1/"
+	x := request("GET", url)
+	if client.Do(t.Context(), x.Request, x.Response) == nil {
+		t.Error("somebody listens on port 1")
+	}
+	want := "call fasthttp GET " + url + ` of "orders"`
+	for n := range 3 {
+		want += fmt.Sprintf("; attempt %d %s, true; attempt %d done", n+1, url, n+1)
+	}
+	if want += "; call done -1; end true"; d.written() != want {
+		t.Errorf("written:\n%s\nwant:\n%s", d.written(), want)
+	}
+}
