@@ -65,6 +65,10 @@ test-reload: ## Test hot reload against the kubelet's own volume writer.
 test-bench: ## Test that every client of the benchmarks does its work.
 	cd bench && $(OUTSIDE) go vet ./... && $(OUTSIDE) $(GOTEST) ./...
 
+.PHONY: test-httpclients
+test-httpclients: ## Test libraries that are handed an HTTP client of ours.
+	cd test/httpclients && $(OUTSIDE) $(GOTEST) -race ./...
+
 .PHONY: test-cluster
 test-cluster: ## Test the local control plane.
 test-cluster: $(BIN)/cluster
