@@ -34,7 +34,7 @@ test: check test-clientlib test-oldest ## Run all tests, with the race detector.
 	+$(MAKE) --no-print-directory -j2 test-operator test-outside
 
 .PHONY: test-outside
-test-outside: test-cluster test-reload test-bench
+test-outside: test-cluster test-reload test-bench test-httpclients
 
 .PHONY: check
 check: ## Check formatting and vet everything that builds quickly.
