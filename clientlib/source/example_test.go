@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
@@ -36,4 +37,23 @@ func ExampleDir() {
 	// client "checkout", reason ""
 	// client "checkout", reason "InvalidUpdate"
 	// ended: <nil>
+}
+
+// The document of the program stands in until the directory has one.
+func ExamplePrefer() {
+	builtIn, err := document.Parse([]byte(`{"schema": 1, "client": "checkout"}`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	s := source.Prefer(source.Dir("/nowhere/timeouts"), source.Static(builtIn))
+	ctx, cancel := context.WithCancel(context.Background())
+	err = s.Run(ctx, func(u source.Update) {
+		fmt.Println(u.Document.Client, u.Origin, u.Delivery)
+		cancel()
+	})
+	fmt.Println(err)
+	// Output:
+	// checkout static Static
+	// <nil>
 }
