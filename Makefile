@@ -88,9 +88,11 @@ cluster: $(BIN)/cluster ## Start etcd, API server and controller-manager on loop
 generate: ## Generate deep copies, apply configurations, CRDs and roles.
 	go generate ./...
 
+FUZZ := FuzzParse
+PACKAGE := ./clientlib/document
 .PHONY: fuzz
-fuzz: ## Fuzz the document parser; FUZZTIME=10m by default.
-	cd clientlib && go test -run '^$$' -fuzz FuzzParse -fuzztime $(or $(FUZZTIME),10m) -fuzzminimizetime 20x ./document
+fuzz: ## Fuzz the document parser for FUZZTIME=10m, or FUZZ=FuzzHeader PACKAGE=./clientlib/deadline.
+	go test -run '^$$' -fuzz '^$(FUZZ)$$' -fuzztime $(or $(FUZZTIME),10m) -fuzzminimizetime 20x $(PACKAGE)
 
 .PHONY: bench
 bench: $(BIN)/bench ## Measure call path and reload beside peers; ARGS='-only ^stub/ -o raw.txt'.
