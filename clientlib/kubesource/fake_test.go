@@ -45,6 +45,7 @@ type fakeAPI struct {
 	open    []net.Conn
 
 	dials, lists, accepted atomic.Int64 // accepted watches
+	alive                  atomic.Int64 // connections that the source has not closed
 }
 
 type fakeWatch struct {
@@ -97,10 +98,22 @@ func (f *fakeAPI) dial(context.Context, string, string) (net.Conn, error) {
 	f.mu.Unlock()
 	select {
 	case f.conns <- there:
-		return here, nil
+		f.alive.Add(1)
+		return &countedConn{Conn: here, closed: sync.OnceFunc(func() { f.alive.Add(-1) })}, nil
 	case <-f.quit:
 		return nil, net.ErrClosed
 	}
+}
+
+// countedConn is a connection whose end is noted.
+type countedConn struct {
+	net.Conn
+	closed func()
+}
+
+func (c *countedConn) Close() error {
+	c.closed()
+	return c.Conn.Close()
 }
 
 func (f *fakeAPI) config() *rest.Config {

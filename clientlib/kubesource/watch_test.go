@@ -309,6 +309,43 @@ func TestAWatchThatFailsEndsNoOther(t *testing.T) {
 	})
 }
 
+// However often the server comes and goes, refuses and cuts, what the source holds
+// stays level.
+func TestConnectionsDoNotPileUp(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		for i := range 300 {
+			switch i % 4 {
+			case 0:
+				f.kill()
+				advance(3 * time.Second)
+				f.set(func() { f.down = false })
+			case 1:
+				f.set(func() { f.refuse = func(bool) *metav1.Status { return forbidden() } })
+				f.endWatches(nil)
+				advance(5 * time.Second)
+				f.set(func() { f.refuse = nil })
+			case 2:
+				f.endWatches(gone())
+			case 3:
+				f.endWatches(nil)
+			}
+			advance(10 * time.Second)
+			if n := f.alive.Load(); n > 8 {
+				t.Fatalf("round %d: %d connections", i, n)
+			}
+		}
+		advance(10 * time.Minute)
+		// Two watches; HTTP/1 has a connection for each.
+		if n := f.alive.Load(); n > 4 {
+			t.Errorf("in the end there are %d connections", n)
+		}
+		h.stop()
+		if n := f.alive.Load(); n != 0 {
+			t.Errorf("after the end of the source there are %d connections", n)
+		}
+	})
+}
+
 // Bookmarks are signs of life.
 func TestBookmarksRenewTheCheck(t *testing.T) {
 	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
