@@ -27,7 +27,7 @@ type Options struct {
 	// Changes of policies, documents and Services are followed at once.
 	ReportDebounce time.Duration
 	// Concurrency is how many namespaces are worked on at the same time. Zero
-	// means 4.
+	// means 8.
 	Concurrency int
 	// Metrics of the operator. Required.
 	Metrics *Metrics
@@ -37,7 +37,7 @@ type Options struct {
 
 const (
 	defaultReportDebounce = 5 * time.Second
-	defaultConcurrency    = 4
+	defaultConcurrency    = 8
 	// reconcileTimeout bounds one reconcile, so that an API server that hangs
 	// does not hold a worker for ever.
 	reconcileTimeout = time.Minute

@@ -88,7 +88,7 @@ func parse(args []string, stderr io.Writer) (operator.Options, *slog.Logger, err
 	flags.StringVar(&options.Plan.ClusterDomain, "cluster-domain", "cluster.local", "domain of in-cluster names")
 	flags.DurationVar(&options.ReportDebounce, "report-debounce", 5*time.Second, "how long client reports are gathered before a status follows them")
 	flags.BoolVar(&reports, "client-reports", true, "follow the reports of clients; without, their numbers are taken off every status")
-	flags.IntVar(&options.Concurrency, "concurrency", 4, "namespaces worked on at the same time")
+	flags.IntVar(&options.Concurrency, "concurrency", 8, "namespaces worked on at the same time")
 	flags.StringVar(&format, "log-format", operator.FormatText, "text or json")
 	flags.TextVar(&level, "log-level", slog.LevelInfo, "DEBUG, INFO, WARN or ERROR")
 	if err := flags.Parse(args); err != nil {

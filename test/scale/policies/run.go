@@ -93,7 +93,7 @@ func (r *runner) programmed(ctx context.Context, want int) error {
 			return nil
 		}
 		// To answer takes the operator some milliseconds.
-		if err := wait(ctx, 200*time.Millisecond); err != nil {
+		if err := wait(ctx, 500*time.Millisecond); err != nil {
 			return fmt.Errorf("%d of %d policies are Programmed: %w", n, want, err)
 		}
 	}
