@@ -120,8 +120,8 @@ profile-client: $(BIN)/bench
 	go tool pprof -top -nodecount 25 $(BIN)/bench $(PROFILES)/stub.cpu
 	@echo "Where callers wait for each other, net/http's own transport apart:"
 	for profile in mutex block; do \
-		go tool pprof -top -focus 'clientlib/(nethttp|engine|clientprom)' $(BIN)/bench $(PROFILES)/stub-64.$$profile; \
-		go tool pprof -top -focus 'clientlib/(nethttp|engine|clientprom)' -ignore 'net/http\.\(\*(Transport|bodyEOFSignal)' $(BIN)/bench $(PROFILES)/loopback-64.$$profile; \
+		go tool pprof -top -focus 'clientlib/(nethttp|engine)|clientprom.*recorder' $(BIN)/bench $(PROFILES)/stub-64.$$profile; \
+		go tool pprof -top -focus 'clientlib/(nethttp|engine)|clientprom.*recorder' -ignore 'net/http\.\(\*(Transport|bodyEOFSignal)' $(BIN)/bench $(PROFILES)/loopback-64.$$profile; \
 	done
 
 # The plan and the documents by their benchmarks, the operator as a process under
