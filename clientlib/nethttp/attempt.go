@@ -141,7 +141,13 @@ func (a *attempt) tellAgain() {
 	if a.stamp[0] == "" {
 		return
 	}
-	if text, ok := a.flight.StampText(a.flight.Now()); ok {
+	now := a.flight.Now()
+	if _, lapsed := a.flight.Lapsed(now); lapsed {
+		// Less than the header can say: nothing may be told, so nothing is asked.
+		a.Fire(engine.LimitTotal)
+		return
+	}
+	if text, ok := a.flight.StampText(now); ok {
 		a.stamp[0] = text
 	}
 }
@@ -240,7 +246,12 @@ func (a *attempt) bodyError(err error) error {
 func (a *attempt) Close() error {
 	a.closed.Store(true)
 	err := a.inner.Close()
-	a.end(engine.Outcome{OK: true})
+	outcome := engine.Outcome{OK: true}
+	if a.Fired() != engine.LimitNone {
+		// A limit had cut it, though nobody read on to see that.
+		outcome = a.failed(nil).outcome
+	}
+	a.end(outcome)
 	return err
 }
 

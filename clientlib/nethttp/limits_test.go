@@ -381,3 +381,42 @@ func TestAttemptsAreNeverCappedInSilence(t *testing.T) {
 		})
 	}
 }
+
+// envoyproxy/envoy#7358: what is told is never 0, which to some is no limit at all.
+func TestAConnectionThatTookTooLongIsNotAskedForNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		origin := &clienttest.Origin{}
+		network := clienttest.NewNetwork(origin)
+		base := &http.Transport{DialContext: func(ctx context.Context, name, addr string) (net.Conn, error) {
+			<-time.After(850 * time.Millisecond)
+			return network.Dial(ctx, name, addr)
+		}}
+		b := newBench(t, rules(t, `"timeouts":{"total":"1s","connect":"900ms"},"deadline":{"header":"X-Deadline-Ms","reserve":"200ms"}`), base)
+		_, err := b.get("/ok")
+		if e := failure(t, err); e.Kind != kinds.TotalTimeout || b.elapsed() != 850*time.Millisecond {
+			t.Errorf("%v after %s", e, b.elapsed())
+		}
+		for _, h := range origin.Headers() {
+			if h.Get("X-Deadline-Ms") == "0" {
+				t.Error("the peer was told 0")
+			}
+		}
+		b.http.CloseIdleConnections()
+		if err := errors.Join(b.client.Close(), network.Close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestABodyThatWasCutIsToldOfAsCutThoughItIsOnlyClosed(t *testing.T) {
+	inFakeTime(t, rules(t, `"timeouts":{"total":"1s"}`), func(b *bench) {
+		resp := b.mustGet("/drip?n=100&every=300ms")
+		<-time.After(2 * time.Second)
+		if err := resp.Body.Close(); err != nil {
+			b.t.Error(err)
+		}
+		if len(b.events.bodies) != 1 || b.events.bodies[0].OK || b.events.bodies[0].Kind != kinds.TotalTimeout {
+			b.t.Errorf("bodies: %+v", b.events.bodies)
+		}
+	})
+}
