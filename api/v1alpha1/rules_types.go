@@ -273,11 +273,13 @@ const (
 // left of the request being served does to the call.
 type Deadline struct {
 	// Header that carries the whole milliseconds left to the upstream, such as
-	// X-Deadline-Ms; at most 64 characters. "": no header, also where one would
-	// be inherited. Absent: inherited, in the end no header.
+	// X-Deadline-Ms; at most 64 characters, and none that has a meaning already,
+	// such as Host or Authorization. "": no header, also where one would be
+	// inherited. Absent: inherited, in the end no header.
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	// +kubebuilder:validation:Pattern="^[A-Za-z0-9!#$%&'*+.^_`|~-]*$"
+	// +kubebuilder:validation:XValidation:rule="!(self.lowerAscii() in ['accept', 'accept-encoding', 'authorization', 'baggage', 'connection', 'content-encoding', 'content-length', 'content-type', 'cookie', 'date', 'expect', 'forwarded', 'host', 'idempotency-key', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'range', 'referer', 'retry-after', 'te', 'traceparent', 'tracestate', 'trailer', 'transfer-encoding', 'upgrade', 'user-agent', 'via'])",message="header must not be one that has a meaning already: name one of your own, such as X-Deadline-Ms"
 	Header *string `json:"header,omitempty"`
 	// Reserve is kept back from what the header tells and the inbound budget
 	// gives, for the caller's own reply. "0s": nothing. Absent: inherited, in the

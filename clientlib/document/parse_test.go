@@ -290,6 +290,7 @@ func TestRefusalsNameTheField(t *testing.T) {
 		{"burst", in(`"retry":{"budget":{"burst":-1}}`), "upstreams[1].retry.budget.burst", "from 0 to 100000", nil},
 
 		{"deadline.header", in(`"deadline":{"header":"X Deadline"}`), "upstreams[1].deadline.header", "is not an HTTP token", nil},
+		{"deadline.header that is taken", in(`"deadline":{"header":"hOST"}`), "upstreams[1].deadline.header", "hOST has a meaning already", nil},
 		{"long header", in(`"deadline":{"header":"` + strings.Repeat("x", 65) + `"}`), "upstreams[1].deadline.header", "is not an HTTP token", nil},
 		{"header with a line break", in(`"deadline":{"header":"X\r\nY"}`), "upstreams[1].deadline.header", `"X\r\nY" is not an HTTP token`, nil},
 		{"deadline.inbound", in(`"deadline":{"inbound":"Extend"}`), "upstreams[1].deadline.inbound", "Shorten or Ignore", nil},

@@ -145,7 +145,7 @@ func (r *Rules) validate(path string) error {
 	}
 	if d := r.Deadline; d != nil {
 		if d.Header != "" {
-			if err := checkToken(path+".deadline.header", d.Header); err != nil {
+			if err := checkDeadlineHeader(path+".deadline.header", d.Header); err != nil {
 				return err
 			}
 		}
@@ -275,6 +275,27 @@ func checkLabel(path, s string) error {
 }
 
 // checkToken wants a token (RFC 9110, section 5.6.2): a method or a field name.
+// taken are headers that a call, its library or its connection gives a meaning. The
+// API refuses the same.
+var taken = []string{
+	"accept", "accept-encoding", "authorization", "baggage", "connection", "content-encoding", "content-length",
+	"content-type", "cookie", "date", "expect", "forwarded", "host", "idempotency-key",
+	"keep-alive", "proxy-authorization", "proxy-connection", "range", "referer", "retry-after", "te",
+	"traceparent", "tracestate", "trailer", "transfer-encoding", "upgrade", "user-agent", "via",
+}
+
+// checkDeadlineHeader keeps a policy from overwriting what makes a request what it
+// is.
+func checkDeadlineHeader(path, name string) error {
+	if err := checkToken(path, name); err != nil {
+		return err
+	}
+	if slices.Contains(taken, strings.ToLower(name)) {
+		return fieldErrorf(path, "%s has a meaning already: name a header of your own, such as X-Deadline-Ms", name)
+	}
+	return nil
+}
+
 func checkToken(path, s string) error {
 	ok := len(s) >= 1 && len(s) <= 64
 	for _, c := range []byte(s) {

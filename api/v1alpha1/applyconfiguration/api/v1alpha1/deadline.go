@@ -13,8 +13,9 @@ import (
 // left of the request being served does to the call.
 type DeadlineApplyConfiguration struct {
 	// Header that carries the whole milliseconds left to the upstream, such as
-	// X-Deadline-Ms; at most 64 characters. "": no header, also where one would
-	// be inherited. Absent: inherited, in the end no header.
+	// X-Deadline-Ms; at most 64 characters, and none that has a meaning already,
+	// such as Host or Authorization. "": no header, also where one would be
+	// inherited. Absent: inherited, in the end no header.
 	Header *string `json:"header,omitempty"`
 	// Reserve is kept back from what the header tells and the inbound budget
 	// gives, for the caller's own reply. "0s": nothing. Absent: inherited, in the
