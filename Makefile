@@ -102,6 +102,12 @@ bench: $(BIN)/bench ## Measure call path and reload beside peers; ARGS='-only ^s
 $(BIN)/bench:
 	cd bench && $(OUTSIDE) go build -o $@ .
 
+.PHONY: scale
+scale: $(BIN)/cluster ## Load the operator with ten thousand reports, then with ten thousand policies; exit 1 on a missed bar.
+	assets=$$($(BIN)/cluster build etcd kube-apiserver kube-controller-manager kubectl); \
+	KUBEBUILDER_ASSETS=$$assets go run ./test/scale/reports; \
+	KUBEBUILDER_ASSETS=$$assets go run ./test/scale/policies
+
 # The files are for go tool pprof.
 PROFILES := $(BIN)/profiles
 .PHONY: profile
