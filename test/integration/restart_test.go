@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -44,17 +45,38 @@ func (c *cluster) verdicts(t *testing.T, policy *v1alpha1.TimeoutPolicy) func() 
 	if err != nil {
 		t.Fatal(err)
 	}
+	var mu sync.Mutex
+	version := policy.ResourceVersion
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		for event := range watch.ResultChan() {
 			stored, ok := event.Object.(*v1alpha1.TimeoutPolicy)
-			if ok && verdict(&stored.Status) != seen[len(seen)-1] {
+			if !ok {
+				continue
+			}
+			mu.Lock()
+			version = stored.ResourceVersion
+			if verdict(&stored.Status) != seen[len(seen)-1] {
 				seen = append(seen, verdict(&stored.Status))
 			}
+			mu.Unlock()
 		}
 	}()
 	return func() []string {
+		t.Helper()
+		eventually(t, func() error { // a watch comes a moment later than what it tells of
+			var now v1alpha1.TimeoutPolicy
+			if err := c.client.Get(context.Background(), client.ObjectKeyFromObject(policy), &now); err != nil {
+				return err
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			if version != now.ResourceVersion {
+				return fmt.Errorf("the watch is at %s, the policy at %s", version, now.ResourceVersion)
+			}
+			return nil
+		})
 		watch.Stop()
 		<-done
 		return seen
