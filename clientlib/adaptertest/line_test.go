@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/capability"
@@ -126,10 +125,8 @@ func (p *policedLine) Ask(ctx context.Context, verb, to, question string) (answe
 		if !decision.Retry {
 			return end(call, r, decision)
 		}
-		if err := p.sleep(ctx, call.Decided().Add(decision.Wait)); err != nil {
-			r.outcome, r.whose = engine.CallerEnded(ctx)
-			r.err = context.Cause(ctx)
-			return end(call, r, engine.Decision{})
+		if outcome, whose, ended := call.Rest(ctx, call.Decided().Add(decision.Wait)); ended {
+			return end(call, reply{outcome: outcome, whose: whose, err: context.Cause(ctx)}, engine.Decision{})
 		}
 	}
 }
@@ -194,18 +191,6 @@ func end(call *engine.Call, r reply, d engine.Decision) (answer, error) {
 		return r.answer, nil
 	}
 	return answer{}, call.Failure(r.outcome, r.whose, d, engine.CauseOf(r.err))
-}
-
-// sleep waits for the next attempt; only the caller can end it early.
-func (p *policedLine) sleep(ctx context.Context, until time.Time) error {
-	timer := p.engine.Clock().NewTimer(until.Sub(p.engine.Clock().Now()))
-	defer timer.Stop()
-	select {
-	case <-timer.C():
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // lookup finds the policy of an address; nil for none.

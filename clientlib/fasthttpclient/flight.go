@@ -223,20 +223,11 @@ func (f *flight) settleRedirect() {
 	}
 }
 
-// wait sleeps until the next attempt is due. Only the caller can end it early: a
-// wait that would pass the deadline is never begun.
+// wait sleeps until the next attempt is due, unless the caller ends the call.
 func (f *flight) wait(next time.Time) error {
-	if d := next.Sub(f.Now()); d > 0 {
-		timer := f.engine.Clock().NewTimer(d)
-		select {
-		case <-timer.C():
-		case <-f.ctx.Done():
-			timer.Stop()
-		}
-	}
-	if f.ctx.Err() == nil {
+	outcome, attribution, ended := f.Rest(f.ctx, next)
+	if !ended {
 		return nil
 	}
-	outcome, attribution := engine.CallerEnded(f.ctx)
 	return f.end(outcome, attribution, context.Cause(f.ctx))
 }

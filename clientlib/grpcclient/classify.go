@@ -179,6 +179,10 @@ func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool)
 	}
 	if code, ok := strings.CutPrefix(text, "stream terminated by RST_STREAM with error code: "); ok {
 		switch {
+		case s.Code() == codes.DeadlineExceeded:
+			// grpc-go's own code for a reset after the deadline that it knows of, which
+			// is none of ours: see below.
+			return failure.ReadTimeout, true
 		case code == "REFUSED_STREAM" && silent:
 			return failure.Unprocessed, true
 		case code == "PROTOCOL_ERROR":

@@ -142,3 +142,15 @@ func FuzzTexts(f *testing.F) {
 		}
 	})
 }
+
+// grpc-go says DEADLINE_EXCEEDED of a reset that comes after a deadline of its own,
+// such as a service config's; which of the two comes first is a race.
+func TestAResetAfterADeadlineOfTheLibrarysOwn(t *testing.T) {
+	for code, want := range map[codes.Code]kinds.Kind{codes.DeadlineExceeded: kinds.ReadTimeout, codes.Canceled: kinds.Disconnected} {
+		a := &attempt{trailer: metadata.MD{}}
+		err := status.Error(code, "stream terminated by RST_STREAM with error code: CANCEL")
+		if kind, known := a.localKind(err); kind != want || !known {
+			t.Errorf("%v: %v, known %t", code, kind, known)
+		}
+	}
+}

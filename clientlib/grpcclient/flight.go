@@ -128,20 +128,11 @@ func (f *flight) errorOf(res *result, d engine.Decision) error {
 	return ownError(f.Failure(res.outcome, res.attribution, d, res.err))
 }
 
-// wait sleeps until the next attempt is due. Only the caller can end it early: a
-// wait that would pass the deadline is never begun.
+// wait sleeps until the next attempt is due, unless the caller ends the call.
 func (f *flight) wait(ctx context.Context, next time.Time) error {
-	if d := next.Sub(f.Now()); d > 0 {
-		timer := f.in.engine.Clock().NewTimer(d)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
-	if ctx.Err() == nil {
+	outcome, attribution, ended := f.Rest(ctx, next)
+	if !ended {
 		return nil
 	}
-	outcome, attribution := engine.CallerEnded(ctx)
 	return f.conclude(result{outcome: outcome, attribution: attribution, err: context.Cause(ctx)}, engine.Decision{})
 }

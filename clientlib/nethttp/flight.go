@@ -128,21 +128,12 @@ func (f *flight) conclude(a *attempt, req *http.Request, res result, d engine.De
 	return resp, nil
 }
 
-// wait sleeps until the next attempt is due. Only the caller can end it early: a
-// wait that would pass the deadline is never begun.
+// wait sleeps until the next attempt is due, unless the caller ends the call.
 func (f *flight) wait(ctx context.Context, next time.Time) error {
-	if d := next.Sub(f.Now()); d > 0 {
-		timer := f.transport.engine.Clock().NewTimer(d)
-		select {
-		case <-timer.C():
-		case <-ctx.Done():
-			timer.Stop()
-		}
-	}
-	if ctx.Err() == nil {
+	outcome, attribution, ended := f.Rest(ctx, next)
+	if !ended {
 		return nil
 	}
-	outcome, attribution := engine.CallerEnded(ctx)
 	f.Settle(outcome, attribution, engine.Decision{})
 	return f.Failure(outcome, attribution, engine.Decision{}, context.Cause(ctx))
 }
