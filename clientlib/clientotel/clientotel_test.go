@@ -213,6 +213,8 @@ func TestContextIsInjectedIntoEachAttempt(t *testing.T) {
 	}
 }
 
+// otel-contrib#4895 #7492: what a body still writes does not race with a span that
+// ended at the headers.
 func TestAttemptSpansEndAtTheHeadersAndTheCallWithItsBody(t *testing.T) {
 	inFakeTime(t, `"timeouts":{"total":"5s"},`+threeAttempts, []clientotel.Option{clientotel.WithAttemptSpans()}, func(b *bench) {
 		b.getAll("http://orders/redirect?n=1&delay=100ms&to=" + url.QueryEscape("/drip?n=2&every=500ms"))
@@ -233,6 +235,7 @@ func TestAttemptSpansEndAtTheHeadersAndTheCallWithItsBody(t *testing.T) {
 	})
 }
 
+// opencensus-go#326: also where nobody closes the body.
 func TestSpanEndsWithItsBodyHoweverThatEnds(t *testing.T) {
 	const dripping = "http://orders/drip?n=8&every=400ms"
 	cases := []struct {

@@ -389,7 +389,7 @@ func TestACallerEndsAStream(t *testing.T) {
 	})
 }
 
-// grpc-go#4379 #1717: a stream whose caller reads no more is let go of all the
+// grpc-go#4379 #1717, otel-contrib#839 #818: a stream whose caller reads no more is let go of all the
 // same, by the end of its context or by that of the total.
 func TestAForgottenStreamIsLetGo(t *testing.T) {
 	t.Run("by the caller's context", func(t *testing.T) {
