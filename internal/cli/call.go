@@ -110,7 +110,7 @@ func (a *app) call(cmd *cobra.Command, in *callFlags) error {
 	}
 	defer caller.Close()
 	if in.count > 1 {
-		return a.callOften(cmd.Context(), in, caller)
+		return a.callOften(cmd.Context(), in, caller, options.Document.Revision)
 	}
 	result := caller.Call(cmd.Context())
 	if err := a.print(result, result.WriteResult); err != nil {

@@ -26,8 +26,8 @@ func (c *calls) table(w io.Writer) {
 }
 
 // callOften makes the calls of --count. What the user interrupts is still told.
-func (a *app) callOften(ctx context.Context, in *callFlags, caller *callcmd.Caller) error {
-	stop := a.follow(ctx, in, caller)
+func (a *app) callOften(ctx context.Context, in *callFlags, caller *callcmd.Caller, revision string) error {
+	stop := a.follow(ctx, in, caller, revision)
 	defer stop()
 	all := &calls{}
 	for n := range in.count {
@@ -55,9 +55,10 @@ func (a *app) callOften(ctx context.Context, in *callFlags, caller *callcmd.Call
 	return nil
 }
 
-// follow watches a document that is a file; what it finds, good or bad, is told
-// once on standard error. The function that it returns stops it.
-func (a *app) follow(ctx context.Context, in *callFlags, caller *callcmd.Caller) func() {
+// follow watches a document that is a file, from the revision on that is in force;
+// what it finds, good or bad, is told once on standard error. The function that it
+// returns stops it.
+func (a *app) follow(ctx context.Context, in *callFlags, caller *callcmd.Caller, inForce string) func() {
 	if in.document == "" || in.document == "-" {
 		return func() {}
 	}
@@ -65,7 +66,6 @@ func (a *app) follow(ctx context.Context, in *callFlags, caller *callcmd.Caller)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		inForce := ""
 		// Only a source that was set up wrongly fails, and this path was read.
 		_ = source.File(in.document).Run(ctx, func(u source.Update) {
 			if u.Reason != source.ReasonNone {
@@ -74,10 +74,8 @@ func (a *app) follow(ctx context.Context, in *callFlags, caller *callcmd.Caller)
 			if u.Document == nil || u.Document.Revision == inForce {
 				return
 			}
-			if inForce != "" {
-				fmt.Fprintf(a.Err, "%s changed: revision %s\n", in.document, u.Document.Revision)
-			}
 			inForce = u.Document.Revision
+			fmt.Fprintf(a.Err, "%s changed: revision %s\n", in.document, inForce)
 			caller.Use(u.Document)
 		})
 	}()
