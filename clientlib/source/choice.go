@@ -156,12 +156,22 @@ func (c *choice) held(next int, now time.Time) time.Duration {
 	switch order := compare(from.update.Document, c.document.Document); {
 	case order > 0:
 		return 0
-	case order < 0, !from.changed.After(c.document.Check.Last()):
+	case order < 0, !from.changed.After(c.sure()):
 		return forGood
 	case from.changed.Sub(c.obsolete(revisionOf(from.update))) >= mountLag:
 		return 0
 	}
 	return max(mountLag-now.Sub(from.changed), 0)
+}
+
+// sure is when the source in force was last sure of its document: at its last
+// check, or when it delivered it, for those that cannot check.
+func (c *choice) sure() time.Time {
+	checked, delivered := c.document.Check.Last(), c.contenders[c.inForce].changed
+	if checked.After(delivered) {
+		return checked
+	}
+	return delivered
 }
 
 // obsolete is the time since when a document other than the one in force may be

@@ -153,6 +153,24 @@ func TestAnOlderDocumentDoesNotTakeOver(t *testing.T) {
 	})
 }
 
+// The same for a source that never says when it was last sure: what the mount
+// has had since before the document in force came is older, however long it has
+// had it.
+func TestAnOlderDocumentDoesNotTakeOverFromASourceThatCannotCheck(t *testing.T) {
+	withPair(t, func(p *pair) {
+		p.says(p.watch, Update{Document: parsed(t, docFor(t, "a"))})
+		p.has(p.mount, "a")
+		advance(2 * mountLag)
+		p.says(p.watch, Update{Document: parsed(t, docFor(t, "b"))})
+		p.loses(p.watch, "b", ReasonUnreachable)
+		p.want("b", ReasonUnreachable, DeliveryMount, "the API", true)
+		advance(24 * time.Hour)
+		p.want("b", ReasonUnreachable, DeliveryMount, "the API", true)
+		p.has(p.mount, "b")
+		p.want("b", ReasonUnreachable, DeliveryMount, "the mount", false)
+	})
+}
+
 // What comes long after the last change of the watch can only be newer. Soon
 // after, it may also be what the watch missed while it was away, on its way
 // through the kubelet.
