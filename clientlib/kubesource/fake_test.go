@@ -42,7 +42,9 @@ type fakeAPI struct {
 	watched map[string]int // watches accepted, by name
 	endless bool           // lists get an answer without end
 	refuse  func(watch bool) *metav1.Status
-	open    []net.Conn
+	// answer answers in the place of the server where it returns true.
+	answer func(w http.ResponseWriter, r *http.Request, watch bool) bool
+	open   []net.Conn
 
 	dials, lists, accepted atomic.Int64 // accepted watches
 	alive                  atomic.Int64 // connections that the source has not closed
@@ -226,7 +228,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	name, _ := strings.CutPrefix(query.Get("fieldSelector"), "metadata.name=")
 	watching := query.Get("watch") == "true" || query.Get("watch") == "1"
 	f.mu.Lock()
-	swallow, endless := f.swallow, f.endless && !watching
+	swallow, endless, answer := f.swallow, f.endless && !watching, f.answer
 	var refusal *metav1.Status
 	if f.refuse != nil {
 		refusal = f.refuse(watching)
@@ -239,6 +241,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	f.mu.Unlock()
 	switch {
+	case answer != nil && answer(w, r, watching):
 	case swallow:
 		<-r.Context().Done()
 	case endless:

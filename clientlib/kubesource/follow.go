@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -198,6 +199,9 @@ func (f *follower) list(ctx context.Context, s *session) (found *look, version s
 	if err != nil {
 		return nil, "", err
 	}
+	if !isVersion(all.ResourceVersion) {
+		return nil, "", errNoVersion
+	}
 	found = &look{missing: errors.New("there is no such ConfigMap")}
 	for i := range all.Items {
 		if all.Items[i].Name == f.name {
@@ -206,6 +210,10 @@ func (f *follower) list(ctx context.Context, s *session) (found *look, version s
 	}
 	return found, all.ResourceVersion, nil
 }
+
+// isVersion reports whether a watch can go on after a resourceVersion. After the
+// other ones a server begins with whatever it remembers, which may be old.
+func isVersion(v string) bool { return v != "" && v != "0" }
 
 func (f *follower) selector() string {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, f.name).String()
@@ -244,11 +252,11 @@ func (f *follower) watch(ctx context.Context, s *session, version string) (strin
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	lasts := watchMin + rand.N(watchMax-watchMin)
-	stream, err := f.open(ctx, cancel, s, version, lasts)
+	w := &watching{follower: f, version: version, left: newLeft(), reads: make(chan reading, 1)}
+	stream, err := w.open(ctx, cancel, s, lasts)
 	if err != nil {
 		return "", err
 	}
-	w := &watching{follower: f, version: version, reads: make(chan reading, 1)}
 	defer w.end(cancel)
 	defer stream.Stop()
 	err = w.run(ctx, stream, lasts+watchSlack)
@@ -256,15 +264,15 @@ func (f *follower) watch(ctx context.Context, s *session, version string) (strin
 }
 
 // open starts a watch. Accepting it must not take longer than any other request.
-func (f *follower) open(ctx context.Context, cancel func(), s *session, version string, lasts time.Duration) (watch.Interface, error) {
-	late := f.clock.AfterFunc(requestTimeout, cancel)
+func (w *watching) open(ctx context.Context, cancel func(), s *session, lasts time.Duration) (watch.Interface, error) {
+	late := w.clock.AfterFunc(requestTimeout, cancel)
 	seconds := int64(lasts / time.Second)
 	opts := metav1.ListOptions{
-		FieldSelector: f.selector(), ResourceVersion: version,
+		FieldSelector: w.selector(), ResourceVersion: w.version,
 		Watch: true, AllowWatchBookmarks: true, TimeoutSeconds: &seconds,
 	}
-	stream, err := s.client.Get().Namespace(f.namespace).Resource("configmaps").
-		VersionedParams(&opts, parameter).MaxRetries(0).Watch(ctx)
+	stream, err := s.client.Get().Namespace(w.namespace).Resource("configmaps").
+		VersionedParams(&opts, parameter).MaxRetries(0).Watch(context.WithValue(ctx, leftKey{}, w.left))
 	if !late.Stop() && err == nil {
 		stream.Stop()
 		err = errSlow
@@ -272,10 +280,11 @@ func (f *follower) open(ctx context.Context, cancel func(), s *session, version 
 	return stream, err
 }
 
-// watching is one watch that was accepted.
+// watching is one watch.
 type watching struct {
 	*follower
 	version string
+	left    *atomic.Int64 // how much may be read until the next event
 	events  int
 	reads   chan reading
 	reading bool
@@ -336,12 +345,16 @@ func (w *watching) ended(began time.Time) error {
 
 // take delivers one event.
 func (w *watching) take(event watch.Event) error {
+	w.left.Store(maxAnswer)
 	if event.Type == watch.Error {
 		return streamError(event.Object)
 	}
 	m, ok := event.Object.(*corev1.ConfigMap)
 	if !ok {
 		return fmt.Errorf("the watch delivered a %T, not a ConfigMap", event.Object)
+	}
+	if !isVersion(m.ResourceVersion) {
+		return errNoVersion
 	}
 	w.events++
 	w.version = m.ResourceVersion

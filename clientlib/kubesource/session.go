@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-logr/logr"
@@ -23,7 +24,7 @@ const (
 	// dialTimeout bounds a connection's coming about.
 	dialTimeout = 3 * time.Second
 	// maxAnswer bounds the answer to a list of one ConfigMap, which etcd bounds to
-	// about 1.5 MiB.
+	// about 1.5 MiB, and each event of a watch.
 	maxAnswer = 8 << 20
 	// pingAfter without a sign of life makes an HTTP/2 connection ask for one;
 	// without an answer in the same time it is closed.
@@ -143,33 +144,61 @@ func openSession(config *rest.Config, brief bool) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.client, err = rest.RESTClientForConfigAndClient(config, &http.Client{Transport: bounded{wrapped}})
+	s.client, err = rest.RESTClientForConfigAndClient(config, &http.Client{Transport: bounded{wrapped}, CheckRedirect: checkRedirect})
 	return s, err
 }
 
-// bounded keeps an answer from being read beyond maxAnswer; client-go would read
-// whatever comes. Watches have a bound for each event, in client-go.
+// checkRedirect keeps the token where it belongs: what adds it to requests adds it
+// to redirected ones too, whatever their host.
+func checkRedirect(to *http.Request, via []*http.Request) error {
+	const most = 10
+	switch from := via[0].URL; {
+	case to.URL.Scheme != from.Scheme || to.URL.Host != from.Host:
+		return fmt.Errorf("the API server redirects to %s://%s, and the token is not for others: name the right server in the configuration", to.URL.Scheme, to.URL.Host)
+	case len(via) >= most:
+		return fmt.Errorf("the API server redirects more than %d times", most)
+	}
+	return nil
+}
+
+// bounded keeps an answer from being read beyond maxAnswer, of a watch without
+// an event between; client-go would read whatever comes.
 type bounded struct{ http.RoundTripper }
 
 func (b bounded) RoundTrip(r *http.Request) (*http.Response, error) {
 	response, err := b.RoundTripper.RoundTrip(r)
-	if err == nil && !r.URL.Query().Has("watch") {
-		response.Body = &boundedBody{response.Body, maxAnswer}
+	if err == nil {
+		left, ok := r.Context().Value(leftKey{}).(*atomic.Int64)
+		if !ok {
+			left = newLeft()
+		}
+		response.Body = &boundedBody{response.Body, left}
 	}
 	return response, err
 }
 
+// leftKey is where the context of a request has how much of its answer may be
+// read yet, for who may raise that; an *atomic.Int64.
+type leftKey struct{}
+
+func newLeft() *atomic.Int64 {
+	left := &atomic.Int64{}
+	left.Store(maxAnswer)
+	return left
+}
+
 type boundedBody struct {
 	io.ReadCloser
-	left int
+	left *atomic.Int64
 }
 
 func (b *boundedBody) Read(p []byte) (int, error) {
-	if b.left <= 0 {
+	left := b.left.Load()
+	if left <= 0 {
 		return 0, errLarge
 	}
-	n, err := b.ReadCloser.Read(p[:min(len(p), b.left)])
-	b.left -= n
+	n, err := b.ReadCloser.Read(p[:min(int64(len(p)), left)])
+	b.left.Add(int64(-n))
 	return n, err
 }
 

@@ -24,6 +24,9 @@ var errShort = errors.New("the watch ends as soon as it begins")
 // errBroken ends a watch whose connection was lost.
 var errBroken = errors.New("the connection of the watch broke off")
 
+// errNoVersion is an answer after which a watch could go back in time.
+var errNoVersion = errors.New("the answer has no resourceVersion: it does not come from an API server")
+
 // clientDecoding is how client-go marks an error of its own in a watch.
 const clientDecoding = "ClientWatchDecoding"
 
