@@ -33,10 +33,12 @@ type look struct {
 type summary struct {
 	clock  clock.Clock
 	places *source.Places
-	spots  []spot
-	check  *source.Check
-	told   bool
-	last   source.Update
+	// origins of the places, as updates name them.
+	origins []string
+	spots   []spot
+	check   *source.Check
+	told    bool
+	last    source.Update
 }
 
 // spot is what is known of one place.
@@ -50,17 +52,18 @@ type spot struct {
 
 func newSummary(o options, names []string) *summary {
 	var places []source.Place
+	var origins []string
 	for i, name := range names {
-		places = append(places, source.Place{
-			Origin:        fmt.Sprintf("ConfigMap %s/%s", o.namespace, name),
-			PassTombstone: i < len(names)-1,
-		})
+		origin := fmt.Sprintf("ConfigMap %s/%s", o.namespace, name)
+		places = append(places, source.Place{Origin: origin, PassTombstone: i < len(names)-1})
+		origins = append(origins, origin)
 	}
 	return &summary{
-		clock:  o.clock,
-		places: source.NewPlaces("the ConfigMaps of namespace "+o.namespace, places...),
-		spots:  make([]spot, len(names)),
-		check:  &source.Check{},
+		clock:   o.clock,
+		places:  source.NewPlaces("the ConfigMaps of namespace "+o.namespace, places...),
+		origins: origins,
+		spots:   make([]spot, len(names)),
+		check:   &source.Check{},
 	}
 }
 
@@ -95,7 +98,6 @@ func (s *summary) take(seen sighting) {
 	}
 	if spot.trouble == nil || spot.polling {
 		spot.sure = s.clock.Now()
-		s.mark()
 	}
 	switch {
 	case spot.trouble != nil && !spot.polling:
@@ -108,12 +110,16 @@ func (s *summary) take(seen sighting) {
 	}
 }
 
-// mark makes the check as old as the oldest knowledge of a place.
-func (s *summary) mark() {
+// mark makes the check as old as the oldest knowledge of a place that counts: one
+// behind the document in force does not, and may be forbidden.
+func (s *summary) mark(inForce source.Update) {
 	oldest := s.spots[0].sure
-	for _, spot := range s.spots {
+	for i, spot := range s.spots {
 		if spot.sure.Before(oldest) {
 			oldest = spot.sure
+		}
+		if doc := inForce.Document; doc != nil && !doc.Tombstone && inForce.Origin == s.origins[i] {
+			break
 		}
 	}
 	if !oldest.IsZero() {
@@ -145,6 +151,7 @@ func (s *summary) ready() bool {
 
 func (s *summary) update() source.Update {
 	u := s.places.Update()
+	s.mark(u)
 	u.Delivery, u.Check = source.DeliveryWatch, s.check
 	for _, spot := range s.spots {
 		if !spot.polling {

@@ -346,6 +346,37 @@ func TestConnectionsDoNotPileUp(t *testing.T) {
 	})
 }
 
+// Rights for the ConfigMap of the client alone are enough once it is there: the
+// other one is no part of what is in force, and none of what has to be sure.
+func TestAPlaceBehindTheOneInForceMayBeForbidden(t *testing.T) {
+	prepare := func(f *fakeAPI) {
+		with(t, "a")(f)
+		f.answer = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+			if r.URL.Query().Get("fieldSelector") != "metadata.name=timeouts" {
+				return false
+			}
+			respond(w, http.StatusForbidden, forbidden())
+			return true
+		}
+	}
+	withFake(t, prepare, func(t *testing.T, f *fakeAPI, h *heard) {
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
+		advance(time.Hour)
+		f.bookmark()
+		advance(time.Millisecond)
+		if age := time.Since(h.last().Check.Last()); age > time.Second {
+			t.Errorf("after a bookmark the check is %s old", age)
+		}
+		h.wantUpdates(1)
+		f.put("timeouts-checkout", rendered(t, &document.Document{Namespace: "shop", Client: "checkout", Tombstone: true}))
+		advance(time.Hour)
+		h.want("tombstone", source.ReasonForbidden, source.DeliveryWatch)
+		if age := time.Since(h.last().Check.Last()); age < time.Hour {
+			t.Errorf("the ConfigMap that counts is forbidden, and the check is %s old", age)
+		}
+	})
+}
+
 // Bookmarks are signs of life.
 func TestBookmarksRenewTheCheck(t *testing.T) {
 	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
