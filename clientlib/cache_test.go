@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -96,6 +97,38 @@ func TestACacheThatCannotBeHadChangesNothing(t *testing.T) {
 	if _, err := clientlib.New(t.Context(), "c", clientlib.WithCache("")); err == nil || !strings.Contains(err.Error(), "WithCache") {
 		t.Errorf("an empty directory: %v", err)
 	}
+}
+
+// A warning about the disk goes when its cause does, and the next one is told.
+func TestADiskThatCanBeHadAgainIsNoWarning(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "later")
+	withClient(t, written(t, 1, oneSecond), func(t *testing.T, f *fixture) {
+		f.Warn("something else")
+		generation := 1
+		for round := range 2 {
+			generation++
+			f.feed.say(written(t, generation, twoSeconds))
+			synctest.Wait()
+			if w := f.Status().Warnings; len(w) != 2 {
+				t.Errorf("round %d: without the directory the warnings are %q", round, w)
+			}
+			if err := os.Mkdir(dir, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			generation++
+			f.feed.say(written(t, generation, oneSecond))
+			synctest.Wait()
+			if w := f.Status().Warnings; len(w) != 1 || w[0] != "something else" {
+				t.Errorf("round %d: with the directory the warnings are %q", round, w)
+			}
+			if n := strings.Count(f.log.String(), "cannot be had"); n != round+1 {
+				t.Errorf("round %d: the trouble was told %d times", round, n)
+			}
+			if err := os.RemoveAll(dir); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, clientlib.WithCache(dir))
 }
 
 // What a source makes sure of is shown without another word of it.

@@ -49,6 +49,7 @@ type Client struct {
 	since      time.Time
 	closed     bool
 	warnings   []string
+	cacheFault []string // those of the warnings that are about the cache
 }
 
 // New makes the client of a name. It returns once the source was looked at for
@@ -204,13 +205,16 @@ func (c *Client) withCache(o *options) source.Source {
 
 // noteCache tells that the cache has trouble, or, with nil, has none any more.
 func (c *Client) noteCache(err error) {
-	if err == nil {
-		c.log.Info("the policy is kept on disk again")
-		return
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if err == nil {
+		c.log.Info("the policy is kept on disk again")
+		c.warnings = slices.DeleteFunc(c.warnings, func(text string) bool { return slices.Contains(c.cacheFault, text) })
+		c.cacheFault = nil
+		return
+	}
 	if c.warn(err.Error()) {
+		c.cacheFault = append(c.cacheFault, err.Error())
 		c.log.Warn("the last good policy on disk cannot be had; calls are not affected", "error", err)
 	}
 }
