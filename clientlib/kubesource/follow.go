@@ -40,6 +40,9 @@ const (
 	// tokenLook is the time between two looks for another token than the one that
 	// was refused.
 	tokenLook = time.Second
+	// retellAfter is how long a failure stays told that becomes another one again
+	// and again.
+	retellAfter = 5 * time.Minute
 	// rereadAfter is how long a plain read that failed waits, if that is sooner
 	// than the next one is due.
 	rereadAfter = 30 * time.Second
@@ -62,6 +65,8 @@ type follower struct {
 	away    time.Time // when the server could not be reached last
 	failing time.Time // since when, zero when all is well
 	trouble *trouble  // what was told, nil when all is well
+	turns   int       // how often that became another one since all was well
+	turned  time.Time // when that was last
 	polling bool      // what was told along with it
 }
 
@@ -141,7 +146,7 @@ func (f *follower) well(found *look) {
 		f.object = found.object
 	}
 	f.pace.reset()
-	f.proven, f.refused = true, ""
+	f.proven, f.refused, f.turns = true, "", 0
 	f.failing, f.trouble, f.polling, f.again = time.Time{}, nil, false, false
 	f.emit(sighting{look: found})
 }
@@ -168,12 +173,27 @@ func (f *follower) fail(err error, listed bool) time.Duration {
 	if f.looked && f.trouble == nil && now.Sub(f.failing) < f.grace {
 		return wait
 	}
-	if f.trouble == nil || f.trouble.class != trouble.class {
-		f.trouble = trouble
+	if f.isNews(trouble, now) {
+		f.trouble, f.turned = trouble, now
+		f.turns++
 	}
 	f.looked, f.polling = true, listed
 	f.emit(sighting{trouble: f.trouble, polling: f.polling})
 	return wait
+}
+
+// isNews reports whether a failure is told in the place of the one that was. One
+// that changes with each attempt, as behind a load balancer, is told less often.
+func (f *follower) isNews(t *trouble, now time.Time) bool {
+	const atOnce = 3
+	switch {
+	case f.trouble == nil:
+		return true
+	case f.trouble.class == t.class:
+		return false
+	default:
+		return f.turns <= atOnce || now.Sub(f.turned) >= retellAfter
+	}
 }
 
 // rest waits; it returns false when ctx is over.

@@ -1,6 +1,7 @@
 package kubesource
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -343,6 +344,28 @@ func TestConnectionsDoNotPileUp(t *testing.T) {
 		if n := f.alive.Load(); n != 0 {
 			t.Errorf("after the end of the source there are %d connections", n)
 		}
+	})
+}
+
+// A server that fails in another way each time does not fill the log.
+func TestAFailureThatAlternatesIsToldNowAndThen(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		code := int32(500)
+		f.set(func() {
+			f.refuse = func(bool) *metav1.Status {
+				code = 500 + (code-499)%7
+				return status(code, metav1.StatusReasonInternalError, fmt.Sprintf("failure %d", code))
+			}
+		})
+		f.endWatches(nil)
+		advance(time.Hour)
+		h.want("a", source.ReasonUnreachable, source.DeliveryWatch)
+		if n := len(h.updates()); n < 5 || n > 5+int(time.Hour/retellAfter) {
+			t.Errorf("%d updates in an hour", n)
+		}
+		f.set(func() { f.refuse = nil })
+		advance(DefaultMaxBackoff + proof)
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
 	})
 }
 
