@@ -254,7 +254,7 @@ func TestWritesOfANamespaceAreEachTriedOnceAndInParallel(t *testing.T) {
 		var tried [4 * writers]atomic.Int32
 		together := make(chan struct{})
 		var under atomic.Int32
-		errs := inParallel(n, func(i int) error {
+		errs := inParallel(t.Context(), n, func(i int) error {
 			tried[i].Add(1)
 			// The first ones wait for each other: one worker alone would not end.
 			if int(under.Add(1)) == min(n, writers) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -59,7 +60,7 @@ func contains(all, some map[string]string) bool {
 // the same for the log and the retry.
 func (r *TimeoutPolicyReconciler) apply(ctx context.Context, f *facts, out plan.Output, w work) (failed map[string]string, err error) {
 	failed = map[string]string{}
-	errs := inParallel(len(w.writes), func(i int) error { return r.applyDocument(ctx, f, out, w.writes[i]) })
+	errs := inParallel(ctx, len(w.writes), func(i int) error { return r.applyDocument(ctx, f, out, w.writes[i]) })
 	for i, err := range errs {
 		if err != nil {
 			failed[w.writes[i].ConfigMap] = err.Error()
@@ -77,14 +78,15 @@ func (r *TimeoutPolicyReconciler) apply(ctx context.Context, f *facts, out plan.
 const writers = 8
 
 // inParallel calls do for 0 to n-1, some at the same time, and returns what they
-// return.
-func inParallel(n int, do func(i int) error) []error {
+// return. A panic is an error of that call alone: the controller recovers its own
+// goroutine only, and one that is left early would leave the others writing.
+func inParallel(ctx context.Context, n int, do func(i int) error) []error {
 	errs := make([]error, n)
 	var next atomic.Int64
 	var workers sync.WaitGroup
 	work := func() {
 		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-			errs[i] = do(i)
+			errs[i] = recovered(ctx, func() error { return do(i) })
 		}
 	}
 	for range min(n, writers) - 1 {
@@ -93,6 +95,17 @@ func inParallel(n int, do func(i int) error) []error {
 	work()
 	workers.Wait()
 	return errs
+}
+
+// recovered makes an error of a panic; the log has its stack.
+func recovered(ctx context.Context, do func() error) (err error) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			err = fmt.Errorf("panic: %v", fault)
+			log.FromContext(ctx).Error(err, "a write ended in a panic", "stack", string(debug.Stack()))
+		}
+	}()
+	return do()
 }
 
 func (r *TimeoutPolicyReconciler) applyDocument(ctx context.Context, f *facts, out plan.Output, document plan.RenderedDocument) error {
@@ -127,12 +140,16 @@ func (r *TimeoutPolicyReconciler) applyDocument(ctx context.Context, f *facts, o
 }
 
 // deleteDocument removes a tombstone that nobody uses, if it is still the one
-// that was planned for.
+// that was planned for. One that is gone, or is something else by now, is no
+// error, and was not deleted here.
 func (r *TimeoutPolicyReconciler) deleteDocument(ctx context.Context, f *facts, name string) error {
 	stored := f.documents[name]
 	configMap := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: name}}
 	err := r.Client.Delete(ctx, configMap, client.Preconditions{UID: &stored.uid, ResourceVersion: &stored.resourceVersion})
-	if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		return nil
+	}
+	if err != nil {
 		r.Metrics.applies.WithLabelValues(resultFailed).Inc()
 		return fmt.Errorf("delete the ConfigMap %s/%s: %w", f.namespace, name, err)
 	}

@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -26,13 +28,13 @@ import (
 func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, out plan.Output) error {
 	var changed []*plan.PolicyStatus
 	for i := range out.Statuses {
-		if status := &out.Statuses[i]; status.Changed && !r.refusals.has(status) {
+		if status := &out.Statuses[i]; status.Changed && !r.refusals.has(status, f.now) {
 			changed = append(changed, status)
 		}
 	}
 	r.written.add(f.namespace, work{}, changed)
 	written := make([]bool, len(changed))
-	errs := inParallel(len(changed), func(i int) (err error) {
+	errs := inParallel(ctx, len(changed), func(i int) (err error) {
 		written[i], err = r.writeStatus(ctx, f.namespace, changed[i])
 		return err
 	})
@@ -51,9 +53,10 @@ func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, o
 // refused is for a policy that was stored under another schema and that the API
 // server cannot judge under the present one: it then refuses its status as well
 // (kubernetes/kubernetes#129503). An event is the only way left to say what is
-// wrong. To try again would change nothing until somebody edits the policy.
+// wrong. To try again changes nothing until somebody edits the policy, or the
+// schema.
 func (r *TimeoutPolicyReconciler) refused(ctx context.Context, f *facts, status *plan.PolicyStatus, err error) {
-	r.refusals.add(status)
+	r.refusals.add(status, f.now)
 	log.FromContext(ctx).Info("the API server refuses the status of a malformed policy; its event says what is wrong with it",
 		"policy", status.Name, "err", err)
 	accepted := meta.FindStatusCondition(status.Status.Conditions, v1alpha1.ConditionAccepted)
@@ -62,20 +65,48 @@ func (r *TimeoutPolicyReconciler) refused(ctx context.Context, f *facts, status 
 	}
 }
 
+// refusalHolds is how long a status that was refused is not tried again for the
+// same generation of its policy: nobody tells when the schema is mended.
+const refusalHolds = time.Hour
+
 // refusals remember for which generation of which policy a status was refused.
 // The zero value is ready. Safe for concurrent use.
-type refusals struct{ generations sync.Map }
+type refusals struct {
+	mu       sync.Mutex
+	policies map[types.UID]refusal
+	// sweepAt is the number of entries at which those that are over are taken
+	// out: policies go, and nobody asks for them again.
+	sweepAt int
+}
 
-func (m *refusals) add(s *plan.PolicyStatus) { m.generations.Store(s.UID, s.Status.ObservedGeneration) }
+type refusal struct {
+	generation int64
+	until      time.Time
+}
+
+func (m *refusals) add(s *plan.PolicyStatus, now time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.policies == nil {
+		m.policies = map[types.UID]refusal{}
+	}
+	if len(m.policies) >= m.sweepAt {
+		maps.DeleteFunc(m.policies, func(_ types.UID, old refusal) bool { return !now.Before(old.until) })
+		m.sweepAt = 2*len(m.policies) + 64
+	}
+	m.policies[s.UID] = refusal{s.Status.ObservedGeneration, now.Add(refusalHolds)}
+}
 
 // has forgets an earlier generation, so that a policy is remembered once.
-func (m *refusals) has(s *plan.PolicyStatus) bool {
-	generation, ok := m.generations.Load(s.UID)
-	if ok && generation != s.Status.ObservedGeneration {
-		m.generations.Delete(s.UID)
+func (m *refusals) has(s *plan.PolicyStatus, now time.Time) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	old, known := m.policies[s.UID]
+	if known && (old.generation != s.Status.ObservedGeneration || !now.Before(old.until)) {
+		delete(m.policies, s.UID)
 		return false
 	}
-	return ok
+	return known
 }
 
 // isRefusal reports whether the API server found fault with the object itself.
