@@ -61,7 +61,8 @@ type follower struct {
 	looked  bool      // something was ever told
 	again   bool      // the last round ended without a failure of the server
 	proven  bool      // a watch of this round was one
-	refused string    // the token that the server does not take
+	denied  bool      // the server does not take the token of a file
+	refused string    // that token, empty where the file cannot be read
 	away    time.Time // when the server could not be reached last
 	failing time.Time // since when, zero when all is well
 	trouble *trouble  // what was told, nil when all is well
@@ -91,7 +92,7 @@ func (f *follower) follow(ctx context.Context) {
 // pause waits, for a new token not longer than tokenLook after it is there. It
 // returns false when ctx is over.
 func (f *follower) pause(ctx context.Context, d time.Duration) bool {
-	if f.refused == "" {
+	if !f.denied {
 		return f.rest(ctx, d)
 	}
 	for ; d > 0; d -= tokenLook {
@@ -146,7 +147,7 @@ func (f *follower) well(found *look) {
 		f.object = found.object
 	}
 	f.pace.reset()
-	f.proven, f.refused, f.turns = true, "", 0
+	f.proven, f.denied, f.turns = true, false, 0
 	f.failing, f.trouble, f.polling, f.again = time.Time{}, nil, false, false
 	f.emit(sighting{look: found})
 }
@@ -160,8 +161,8 @@ func (f *follower) fail(err error, listed bool) time.Duration {
 		f.failing = now
 	}
 	trouble := newTrouble(err)
-	if f.refused = ""; trouble.class == unauthorized && f.config.BearerTokenFile != "" {
-		// What cannot be read is as good as another token: it is worth a try.
+	if f.denied = trouble.class == unauthorized && f.config.BearerTokenFile != ""; f.denied {
+		// Where there is none to be read, the first one is another one.
 		token, _ := os.ReadFile(f.config.BearerTokenFile)
 		f.refused = string(token)
 	}

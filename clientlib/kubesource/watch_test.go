@@ -3,6 +3,8 @@ package kubesource
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -366,6 +368,37 @@ func TestAFailureThatAlternatesIsToldNowAndThen(t *testing.T) {
 		f.set(func() { f.refuse = nil })
 		advance(DefaultMaxBackoff + proof)
 		h.want("a", source.ReasonNone, source.DeliveryWatch)
+	})
+}
+
+// The file with the token is gone while the server takes the old one no more; the
+// next token is used soon after it is there, whatever the back-off.
+func TestATokenThatAppearsIsUsedSoon(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, _ *heard) {
+		must(t, os.WriteFile(file, []byte("old"), 0o600))
+		config := f.config()
+		config.BearerToken, config.BearerTokenFile = "old", file
+		h := listen(t, New("checkout", WithConfig(config), WithNamespace("shop")))
+		advance(time.Millisecond)
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
+		must(t, os.Remove(file))
+		f.set(func() {
+			f.answer = func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+				if r.Header.Get("Authorization") == "Bearer new" {
+					return false
+				}
+				respond(w, http.StatusUnauthorized, status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "no"))
+				return true
+			}
+		})
+		f.endWatches(nil)
+		advance(10 * time.Minute)
+		h.want("a", source.ReasonForbidden, source.DeliveryWatch)
+		must(t, os.WriteFile(file, []byte("new"), 0o600))
+		advance(tokenLook + 2*proof)
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
+		h.stop()
 	})
 }
 
