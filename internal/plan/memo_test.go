@@ -2,10 +2,13 @@ package plan_test
 
 import (
 	"bytes"
+	"fmt"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
+
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/timeout-operator/timeout-operator/api/v1alpha1"
 	"github.com/timeout-operator/timeout-operator/internal/plan"
@@ -70,6 +73,63 @@ func TestAMemoChangesNoPlan(t *testing.T) {
 	if recalled < rounds/2 {
 		t.Fatalf("only %d documents were recalled", recalled)
 	}
+}
+
+// One memo through the life of a namespace: policies come, go, are edited, turned
+// off and made anew under the same name, where their generation starts at 1 again,
+// the bound of documents changes, and ConfigMaps go or turn out to be somebody
+// else's.
+func TestAMemoChangesNoPlanInAnyHistory(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(rounds / 4) {
+		g := newGenerator(seed)
+		in := input(g.policies(t)...)
+		memo := &plan.Memo{}
+		for range 12 {
+			in = g.nextChapter(t, in)
+			remembering := in
+			remembering.Memo = memo
+			want, got := plan.Plan(in), plan.Plan(remembering)
+			sameButData(t, want, got)
+			if g.chance(80) {
+				in = store(in, want)
+			}
+		}
+	}
+}
+
+// nextChapter changes one thing of a namespace.
+func (g generator) nextChapter(t *testing.T, in plan.Input) plan.Input {
+	in.Now = in.Now.Add(time.Duration(g.IntN(300)) * time.Second)
+	in.Policies = slices.Clone(in.Policies)
+	name := pick(g, "n0", "n1", "n2")
+	at := slices.IndexFunc(in.Policies, func(p v1alpha1.TimeoutPolicy) bool { return p.Name == name })
+	switch what := g.IntN(10); {
+	case what == 0:
+		in.Options.MaxDocumentBytes = pick(g, 0, 900, 1500, 2500)
+	case what == 1 && len(in.Existing) > 0:
+		in.Existing = slices.Clone(in.Existing)
+		in.Existing[g.IntN(len(in.Existing))].Foreign = true
+	case what == 2:
+		in.Existing = nil
+	case at < 0:
+		fresh := g.policy(t, name, 0)
+		fresh.UID = types.UID(fmt.Sprint(name, "-", g.IntN(1000)))
+		fresh.CreationTimestamp.Time = in.Now.Add(-time.Duration(g.IntN(100)) * time.Hour)
+		in.Policies = append(in.Policies, fresh)
+	case what < 5:
+		in.Policies = slices.Delete(in.Policies, at, at+1)
+	case what == 5: // made anew just as it was, from a file
+		in.Policies[at].UID += "+"
+	default:
+		edited := in.Policies[at].DeepCopy()
+		edited.Generation++
+		if edited.Spec.Mode = pick(g, "", v1alpha1.ModeDisabled); edited.Spec.Mode == "" {
+			edited.Spec = g.policy(t, name, 0).Spec
+		}
+		in.Policies[at] = *edited
+	}
+	return in
 }
 
 // A namespace whose document is too large is the dearest to plan: half a dozen
