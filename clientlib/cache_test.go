@@ -60,6 +60,24 @@ func TestAPolicyOnDiskOutlivesTheProcess(t *testing.T) {
 	}, clientlib.WithCache(dir))
 }
 
+// A document that an adapter must refuse is not the last good one.
+func TestARefusedDocumentIsNotKeptOverAGoodOne(t *testing.T) {
+	dir := t.TempDir()
+	withClient(t, written(t, 1, twoSeconds), func(t *testing.T, f *fixture) {
+		f.UseAdapter(weak())
+		f.feed.say(written(t, 2, `,"onUnsupported":"Reject","timeouts":{"total":"1s","connect":"500ms"}`))
+		if s := f.Status(); s.Reason != clientlib.ReasonUnsupported || limit(f.Client) != 2*time.Second {
+			t.Errorf("status %+v", s)
+		}
+	}, clientlib.WithCache(dir))
+	withClient(t, noDocument, func(t *testing.T, f *fixture) {
+		f.UseAdapter(weak())
+		if s := f.Status(); limit(f.Client) != 2*time.Second || s.State != clientlib.StateStale || s.Reason != source.ReasonCached {
+			t.Errorf("the next process has limit %s, status %+v", limit(f.Client), s)
+		}
+	}, clientlib.WithCache(dir))
+}
+
 func TestACachedPolicyIsEnoughForWhoRequiresOne(t *testing.T) {
 	dir := t.TempDir()
 	withClient(t, written(t, 1, oneSecond), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))

@@ -199,8 +199,15 @@ func (c *Client) withCache(o *options) source.Source {
 	}
 	return cache.New(cache.Options{
 		Source: o.source, Dir: o.cacheDir, Client: c.name, Namespace: os.Getenv(report.EnvPodNamespace),
-		Clock: c.clock, Note: c.noteCache,
+		InForce: c.lives, Clock: c.clock, Note: c.noteCache,
 	})
+}
+
+// lives reports whether calls obey a document.
+func (c *Client) lives(doc *document.Document) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.applied != nil && c.applied.Revision == doc.Revision
 }
 
 // noteCache tells that the cache has trouble, or, with nil, has none any more.

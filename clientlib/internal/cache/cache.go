@@ -9,10 +9,11 @@ import (
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
-// Options of a cache; all but Namespace, Clock and Note are needed.
+// Options of a cache; all but Namespace, InForce, Clock and Note are needed.
 type Options struct {
 	// Source whose documents are kept.
 	Source source.Source
@@ -21,6 +22,9 @@ type Options struct {
 	// Client and Namespace are whose documents are kept. An empty namespace is
 	// an unknown one.
 	Client, Namespace string
+	// InForce says whether a document that was delivered came into force; one that
+	// did not is not kept over one that did. Nil means that all do.
+	InForce func(*document.Document) bool
 	// Clock of retries and of what is told; nil means clock.System.
 	Clock clock.Clock
 	// Note gets an error when the cache cannot be used or written, once for each
@@ -38,6 +42,9 @@ type Options struct {
 func New(o Options) source.Source {
 	if o.Clock == nil {
 		o.Clock = clock.System()
+	}
+	if o.InForce == nil {
+		o.InForce = func(*document.Document) bool { return true }
 	}
 	if o.Note == nil {
 		o.Note = func(error) {}
@@ -63,7 +70,7 @@ func (c *cached) Run(ctx context.Context, sink func(source.Update)) error {
 		}
 		kept = nothing
 		sink(u)
-		if u.Raw != nil {
+		if u.Raw != nil && c.InForce(u.Document) {
 			w.keep(u)
 		}
 	})
