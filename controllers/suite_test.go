@@ -26,7 +26,12 @@ import (
 
 // environment is the API server of this package's tests; the first test that
 // needs it starts it.
-var environment = &envtest.Environment{CRDDirectoryPaths: []string{"../config/crd/bases"}, ErrorIfCRDPathMissing: true}
+// A machine that is busy compiling takes its time to start an API server.
+var environment = &envtest.Environment{
+	CRDDirectoryPaths:        []string{"../config/crd/bases"},
+	ErrorIfCRDPathMissing:    true,
+	ControlPlaneStartTimeout: 2 * time.Minute,
+}
 
 // admin may do everything there.
 var admin = sync.OnceValues(func() (*rest.Config, error) {

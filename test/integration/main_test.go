@@ -138,7 +138,7 @@ func startCluster() (*cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &cluster{env: &envtest.Environment{BinaryAssetsDirectory: dir}}
+	c := &cluster{env: &envtest.Environment{BinaryAssetsDirectory: dir, ControlPlaneStartTimeout: 2 * time.Minute}}
 	if c.admin, err = c.env.Start(); err != nil {
 		return nil, errors.Join(err, c.stop())
 	}
