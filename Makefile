@@ -34,7 +34,7 @@ test: check test-clientlib test-oldest ## Run all tests, with the race detector.
 	+$(MAKE) --no-print-directory -j2 test-operator test-outside
 
 .PHONY: test-outside
-test-outside: test-cluster test-reload test-bench test-httpclients
+test-outside: test-cluster test-reload test-bench test-httpclients test-fuzz
 
 .PHONY: check
 check: ## Check formatting and vet everything that builds quickly.
@@ -64,6 +64,11 @@ test-reload: ## Test hot reload against the kubelet's own volume writer.
 .PHONY: test-bench
 test-bench: ## Test that every client of the benchmarks does its work.
 	cd bench && $(OUTSIDE) go vet ./... && $(OUTSIDE) $(GOTEST) ./...
+
+# By number, not by time, so that a busy machine tries as much.
+.PHONY: test-fuzz
+test-fuzz: ## Fuzz the document parser for a moment.
+	go test -run '^$$' -fuzz '^FuzzParse$$' -fuzztime 10000x -timeout 10m ./clientlib/document
 
 .PHONY: test-httpclients
 test-httpclients: ## Test libraries that are handed an HTTP client of ours.
