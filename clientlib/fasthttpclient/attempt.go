@@ -33,8 +33,7 @@ type attempt struct {
 	events bool
 	ended  atomic.Bool
 
-	// In mode Shadow: which limits have been counted.
-	totalPassed, idlePassed bool
+	shadow engine.Comparison
 }
 
 // send makes the request and classifies what came back.
@@ -47,7 +46,7 @@ func (a *attempt) send(req *fasthttp.Request, resp *fasthttp.Response, body *req
 	at, err := a.roundTrip(&out, resp)
 	out.release()
 	if a.Rules().Shadow {
-		a.compareHeaders()
+		a.shadow.Headers(&a.Scope, a.began)
 	}
 	if err != nil {
 		return a.failed(at, err)

@@ -41,8 +41,7 @@ type attempt struct {
 	header  metadata.MD
 	options [7]grpc.CallOption
 
-	// In mode Shadow: which limits have been counted.
-	totalPassed, idlePassed bool
+	shadow engine.Comparison
 }
 
 // open begins an attempt. stream says that attempt and total end at the headers

@@ -211,10 +211,7 @@ func (s *stream) beginRecv() time.Time {
 		return time.Time{}
 	}
 	s.try.BeginRead()
-	if s.try.comparesIdle() {
-		return s.try.flight.Now()
-	}
-	return time.Time{}
+	return s.try.shadow.BeginRead(&s.try.Scope)
 }
 
 func (s *stream) endRecv(began time.Time) {
@@ -222,9 +219,7 @@ func (s *stream) endRecv(began time.Time) {
 		return
 	}
 	s.try.EndRead()
-	if !began.IsZero() {
-		s.try.compareIdle(began)
-	}
+	s.try.shadow.EndRead(&s.try.Scope, began)
 }
 
 // enter ends attempt and total of a server stream: its headers are there.

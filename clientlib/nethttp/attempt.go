@@ -34,8 +34,7 @@ type attempt struct {
 	closed  atomic.Bool
 	ended   atomic.Bool
 	stream  bool
-	// In mode Shadow: which limits have been counted.
-	totalPassed, idlePassed bool
+	shadow  engine.Comparison
 }
 
 // send makes the request and classifies what came back.
@@ -49,7 +48,7 @@ func (a *attempt) send(req *http.Request, body *requestBody) result {
 	release()
 	a.phases.stop()
 	if a.Rules().Shadow {
-		a.compareHeaders()
+		a.shadow.Headers(&a.Scope, a.flight.Began())
 	}
 	if err != nil {
 		return a.failed(err)
