@@ -151,6 +151,11 @@ func (f *fakeAPI) put(name string, data string) {
 }
 
 func (f *fakeAPI) putKeys(name string, keys map[string]string) {
+	f.putBoth(name, keys, nil)
+}
+
+// putBoth stores a ConfigMap with data and binaryData.
+func (f *fakeAPI) putBoth(name string, keys map[string]string, binary map[string][]byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.version++
@@ -161,7 +166,7 @@ func (f *fakeAPI) putKeys(name string, keys map[string]string) {
 	m := &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, ResourceVersion: strconv.Itoa(f.version)},
-		Data:       keys,
+		Data:       keys, BinaryData: binary,
 	}
 	f.maps[name] = m
 	f.deliver(name, kind, m)

@@ -1,9 +1,11 @@
 package kubesource
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -240,26 +242,23 @@ func (f *follower) selector() string {
 	return fields.OneTermEqualSelector(metav1.ObjectNameField, f.name).String()
 }
 
-// lookAt takes the document out of a ConfigMap. No more of it is kept than a
-// document may have, and a byte.
+// lookAt takes the document out of a ConfigMap, as the kubelet puts it into a
+// volume: from binaryData too, and that first, though the API server refuses one
+// key in both. No more of it is kept than a document may have, and a byte.
 func lookAt(m *corev1.ConfigMap) *look {
-	data := m.BinaryData[source.DocumentKey]
+	if data, ok := m.BinaryData[source.DocumentKey]; ok {
+		return &look{object: m.ResourceVersion, data: bytes.Clone(data[:min(len(data), document.MaxBytes+1)])}
+	}
 	if text, ok := m.Data[source.DocumentKey]; ok {
-		data = []byte(text[:min(len(text), document.MaxBytes+1)])
+		return &look{object: m.ResourceVersion, data: []byte(text[:min(len(text), document.MaxBytes+1)])}
 	}
-	if data == nil {
-		return &look{object: m.ResourceVersion, missing: fmt.Errorf("it has no key %s%s", source.DocumentKey, others(m))}
-	}
-	return &look{object: m.ResourceVersion, data: data[:min(len(data), document.MaxBytes+1)]}
+	return &look{object: m.ResourceVersion, missing: fmt.Errorf("it has no key %s%s", source.DocumentKey, others(m))}
 }
 
 // others names a few of the keys that are there instead.
 func others(m *corev1.ConfigMap) string {
 	const few = 3
-	var keys []string
-	for key := range m.Data {
-		keys = append(keys, key)
-	}
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(m.Data)), maps.Keys(m.BinaryData))
 	slices.Sort(keys)
 	if len(keys) == 0 {
 		return ""
