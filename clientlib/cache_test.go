@@ -98,20 +98,30 @@ func TestACachedPolicyIsEnoughForWhoRequiresOne(t *testing.T) {
 	})
 }
 
+// It is told once, before there is a policy and after.
 func TestACacheThatCannotBeHadChangesNothing(t *testing.T) {
-	missing := filepath.Join(t.TempDir(), "missing")
-	withClient(t, written(t, 1, oneSecond), func(t *testing.T, f *fixture) {
-		for generation := range 5 {
-			f.feed.say(written(t, generation+2, twoSeconds))
-		}
-		s := f.Status()
-		if limit(f.Client) != 2*time.Second || s.State != clientlib.StateReady {
-			t.Errorf("limit %s, status %+v", limit(f.Client), s)
-		}
-		if n := strings.Count(f.log.String(), "level=WARN"); n != 1 || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], missing) {
-			t.Errorf("logged %d times, warnings %q:\n%s", n, s.Warnings, f.log)
-		}
-	}, clientlib.WithCache(missing))
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{file, filepath.Join(file, "below"), "/proc/timeouts"} {
+		withClient(t, noDocument, func(t *testing.T, f *fixture) {
+			synctest.Wait()
+			if n := strings.Count(f.log.String(), "cannot be had"); n != 1 {
+				t.Errorf("%s: before there is a policy it was told %d times:\n%s", dir, n, f.log)
+			}
+			for generation := range 5 {
+				f.feed.say(written(t, generation+2, twoSeconds))
+			}
+			s := f.Status()
+			if limit(f.Client) != 2*time.Second || s.State != clientlib.StateReady {
+				t.Errorf("%s: limit %s, status %+v", dir, limit(f.Client), s)
+			}
+			if n := strings.Count(f.log.String(), "cannot be had"); n != 1 || len(s.Warnings) != 1 || !strings.Contains(s.Warnings[0], dir+": ") {
+				t.Errorf("%s: logged %d times, warnings %q:\n%s", dir, n, s.Warnings, f.log)
+			}
+		}, clientlib.WithCache(dir))
+	}
 	if _, err := clientlib.New(t.Context(), "c", clientlib.WithCache("")); err == nil || !strings.Contains(err.Error(), "WithCache") {
 		t.Errorf("an empty directory: %v", err)
 	}
@@ -120,6 +130,12 @@ func TestACacheThatCannotBeHadChangesNothing(t *testing.T) {
 // A warning about the disk goes when its cause does, and the next one is told.
 func TestADiskThatCanBeHadAgainIsNoWarning(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
+	block := func() {
+		if err := errors.Join(os.RemoveAll(dir), os.WriteFile(dir, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block()
 	withClient(t, written(t, 1, oneSecond), func(t *testing.T, f *fixture) {
 		f.Warn("something else")
 		generation := 1
@@ -128,9 +144,9 @@ func TestADiskThatCanBeHadAgainIsNoWarning(t *testing.T) {
 			f.feed.say(written(t, generation, twoSeconds))
 			synctest.Wait()
 			if w := f.Status().Warnings; len(w) != 2 {
-				t.Errorf("round %d: without the directory the warnings are %q", round, w)
+				t.Errorf("round %d: with a file in the place of the directory the warnings are %q", round, w)
 			}
-			if err := os.Mkdir(dir, 0o700); err != nil {
+			if err := os.Remove(dir); err != nil {
 				t.Fatal(err)
 			}
 			generation++
@@ -142,9 +158,43 @@ func TestADiskThatCanBeHadAgainIsNoWarning(t *testing.T) {
 			if n := strings.Count(f.log.String(), "cannot be had"); n != round+1 {
 				t.Errorf("round %d: the trouble was told %d times", round, n)
 			}
-			if err := os.RemoveAll(dir); err != nil {
-				t.Fatal(err)
-			}
+			block()
+		}
+	}, clientlib.WithCache(dir))
+}
+
+// Where there are too many warnings to show it, it is logged all the same.
+func TestADiskThatFailsIsLoggedBesideManyWarnings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	withClient(t, noDocument, func(t *testing.T, f *fixture) {
+		for i := range 20 {
+			f.Warn(strings.Repeat("x", i+1))
+		}
+		if err := errors.Join(os.RemoveAll(file), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		for generation := range 3 {
+			f.feed.say(written(t, generation+1, oneSecond))
+			synctest.Wait()
+		}
+		if n := strings.Count(f.log.String(), "cannot be had"); n != 1 {
+			t.Errorf("it was told %d times:\n%s", n, f.log)
+		}
+	}, clientlib.WithCache(file))
+}
+
+// A directory that is not there is made, which is nothing to tell.
+func TestTheDirectoryOfTheCacheIsMade(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "var", "cache")
+	withClient(t, written(t, 1, oneSecond), func(t *testing.T, f *fixture) {
+		synctest.Wait()
+		if w := f.Status().Warnings; len(w) > 0 || strings.Contains(f.log.String(), "WARN") {
+			t.Errorf("warnings %q:\n%s", w, f.log)
+		}
+	}, clientlib.WithCache(dir))
+	withClient(t, noDocument, func(t *testing.T, f *fixture) {
+		if s := f.Status(); s.Reason != source.ReasonCached || limit(f.Client) != time.Second {
+			t.Errorf("status %+v", s)
 		}
 	}, clientlib.WithCache(dir))
 }

@@ -220,9 +220,12 @@ func (c *Client) noteCache(err error) {
 		c.cacheFault = nil
 		return
 	}
+	if slices.Contains(c.warnings, err.Error()) {
+		return
+	}
+	c.log.Warn("the last good policy on disk cannot be had; calls are not affected", "error", err)
 	if c.warn(err.Error()) {
 		c.cacheFault = append(c.cacheFault, err.Error())
-		c.log.Warn("the last good policy on disk cannot be had; calls are not affected", "error", err)
 	}
 }
 

@@ -131,12 +131,13 @@ func WithRequirePolicy(d time.Duration) Option {
 // source.ReasonCached; a tombstone is kept like any other document. For
 // [WithRequirePolicy] it is a policy.
 //
-// The directory has to be there, to belong to this program alone, and to outlive
-// the pod or at least the container (an emptyDir does the latter). Clients of
-// several names may share it. A file is replaced at once (mode 0600) and verified
-// when it is read; one that is damaged, or of another client or namespace, is not
-// used. A directory that is missing, full or read-only changes nothing for the
-// client: it is logged once, and shown in Status.Warnings.
+// The directory is made (mode 0700) where it is not there. It has to belong to
+// this program alone, and to outlive the pod or at least the container (an
+// emptyDir does the latter). Clients of several names may share it. A file is
+// replaced at once (mode 0600) and verified when it is read; one that is damaged,
+// or of another client or namespace, is not used. A directory that cannot be made
+// or written changes nothing for the client: it is logged once, with what would
+// mend it, and shown in Status.Warnings for as long as it lasts.
 func WithCache(dir string) Option {
 	return func(o *options) {
 		if dir == "" {

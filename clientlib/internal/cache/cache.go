@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
@@ -17,7 +18,8 @@ import (
 type Options struct {
 	// Source whose documents are kept.
 	Source source.Source
-	// Dir is a directory that is there. Several clients may share it.
+	// Dir is a directory, which is made where it is not there. Several clients may
+	// share it.
 	Dir string
 	// Client and Namespace are whose documents are kept. An empty namespace is
 	// an unknown one.
@@ -28,7 +30,8 @@ type Options struct {
 	// Clock of retries and of what is told; nil means clock.System.
 	Clock clock.Clock
 	// Note gets an error when the cache cannot be used or written, once for each
-	// text, and nil when writing works again. It is called from any goroutine.
+	// text and as soon as that is known, and nil when writing works again. It is
+	// called from any goroutine.
 	Note func(error)
 }
 
@@ -40,6 +43,9 @@ type Options struct {
 // and was kept for the same client and namespace. Writing happens beside the
 // delivery and never holds it up; Run returns after a write under way has ended.
 func New(o Options) source.Source {
+	if dir, err := filepath.Abs(o.Dir); err == nil {
+		o.Dir = dir // the process may change its own
+	}
 	if o.Clock == nil {
 		o.Clock = clock.System()
 	}

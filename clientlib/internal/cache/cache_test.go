@@ -284,12 +284,20 @@ func TestADiskThatFailsDisturbsNobody(t *testing.T) {
 		dir         func(string) string
 		create      func(dir, pattern string) (tempFile, error)
 	}{
-		{"missing", "no such file", func(dir string) string { return filepath.Join(dir, "missing") }, nil},
-		{"not a directory", "not a directory", func(dir string) string { return os.Args[0] }, nil},
-		{"read-only", "read-only", nil, func(dir, pattern string) (tempFile, error) {
+		{"not a directory", "not a directory: a file is in the place", func(dir string) string { return os.Args[0] }, nil},
+		{"below a file", "not a directory: a file is in the place", func(dir string) string { return filepath.Join(os.Args[0], "a", "b") }, nil},
+		{"a link to nowhere", "a file is in the place", func(dir string) string {
+			link := filepath.Join(t.TempDir(), "link")
+			must(t, os.Symlink("nowhere", link))
+			return link
+		}, nil},
+		{"not allowed", "denied: let user", nil, func(dir, pattern string) (tempFile, error) {
+			return nil, &os.PathError{Op: "open", Path: dir + pattern, Err: syscall.EACCES}
+		}},
+		{"read-only", "read-only file system: mount a volume", nil, func(dir, pattern string) (tempFile, error) {
 			return nil, &os.PathError{Op: "open", Path: dir + pattern, Err: syscall.EROFS}
 		}},
-		{"full", "no space", nil, func(dir, pattern string) (tempFile, error) {
+		{"full", "no space left on device: make room", nil, func(dir, pattern string) (tempFile, error) {
 			f, err := os.CreateTemp(dir, pattern)
 			return brokenFile{f}, err
 		}},
@@ -306,21 +314,20 @@ func TestADiskThatFailsDisturbsNobody(t *testing.T) {
 						k.create = c.create
 					}
 				})
-				p.hears(nothingThere)
+				if u := p.hears(nothingThere); u.Document != nil || u.Reason != source.ReasonNoDocument {
+					t.Errorf("it said %+v", u)
+				}
+				if n := len(p.noted()); n != 1 && c.name != "full" {
+					t.Errorf("without a document it noted %q, want the trouble", p.noted())
+				}
 				want := has(t, someDocument)
 				if u := p.hears(want); u.Document != want.Document || u.Err != nil {
 					t.Errorf("it said %+v", u)
 				}
 				<-time.After(10 * retryAfter)
 				p.hears(has(t, `{"schema":1}`))
-				about := 0
-				for _, note := range p.noted() {
-					if strings.Contains(note, "is not kept in "+at) && strings.Contains(note, c.words) {
-						about++
-					}
-				}
-				if about != 1 {
-					t.Errorf("it noted %q, want one of %q", p.noted(), c.words)
+				if notes := p.noted(); len(notes) != 1 || !strings.Contains(notes[0], "is not kept in "+at) || !strings.Contains(notes[0], c.words) {
+					t.Errorf("it noted %q, want %q once", notes, c.words)
 				}
 				p.stop()
 				if entries, _ := os.ReadDir(dir); len(entries) > 0 {

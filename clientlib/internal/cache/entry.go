@@ -44,7 +44,8 @@ type entry struct {
 	raw      []byte
 }
 
-// errNothingKept says that there is no file, which is no trouble.
+// errNothingKept says that there is no file, which is no trouble, or none that the
+// writer would not tell of.
 var errNothingKept = errors.New("nothing was kept")
 
 // path is the file of this client: a name that people know it by, and a digest
@@ -66,10 +67,8 @@ func (c *cached) name() string {
 // read returns what was kept, if it can be used.
 func (c *cached) read() (*entry, error) {
 	data, err := readBounded(c.path(), maxHeader+document.MaxBytes)
-	if errors.Is(err, fs.ErrNotExist) {
-		if _, err := os.Stat(c.Dir); err == nil {
-			return nil, errNothingKept
-		}
+	if errors.Is(err, fs.ErrNotExist) || ofDirectory(c.path(), err) {
+		return nil, errNothingKept
 	}
 	if err == nil {
 		var e *entry

@@ -3,13 +3,12 @@ package cache
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
@@ -20,6 +19,9 @@ const (
 	// abandonedAfter is the age at which a temporary file is one that a process
 	// left behind.
 	abandonedAfter = 10 * time.Minute
+	// lookAfter is the time between two looks whether the file is still there:
+	// there are programs that delete what nobody changes.
+	lookAfter = time.Hour
 )
 
 // tempFile is what writing needs of an os.File.
@@ -40,8 +42,10 @@ type writer struct {
 	quit  chan struct{}
 	done  chan struct{}
 
-	written string // revision on disk, "" for unknown
-	told    string // trouble that was told last
+	newest  *source.Update // nil before the first one
+	pending bool           // newest has to be written
+	written string         // revision on disk, "" for unknown
+	told    string         // trouble that was told last
 }
 
 func newWriter(c *cached) *writer {
@@ -66,41 +70,60 @@ func (w *writer) close() {
 
 func (w *writer) run() {
 	defer close(w.done)
-	var pending *source.Update
-	for {
-		var retry clock.Timer
-		var due <-chan time.Time
-		if pending != nil {
-			retry = w.Clock.NewTimer(retryAfter)
-			due = retry.C()
+	w.tell(w.open())
+	for w.await() {
+		w.settle()
+	}
+	w.settle()
+}
+
+// await waits until there is something to do: a document to write, or to write
+// again. It returns false when the process ends.
+func (w *writer) await() bool {
+	var due <-chan time.Time
+	if w.newest != nil {
+		wait := lookAfter
+		if w.pending {
+			wait = retryAfter
 		}
-		ended := false
+		timer := w.Clock.NewTimer(wait)
+		defer timer.Stop()
+		due = timer.C()
+	}
+	select {
+	case u := <-w.inbox:
+		w.newest, w.pending = &u, true
+	case <-due:
+		w.pending = w.pending || w.isLost()
+	case <-w.quit:
 		select {
 		case u := <-w.inbox:
-			pending = &u
-		case <-due:
-		case <-w.quit:
-			ended = true
-			select {
-			case u := <-w.inbox:
-				pending = &u
-			default:
-			}
+			w.newest, w.pending = &u, true
+		default:
 		}
-		if retry != nil {
-			retry.Stop()
-		}
-		if pending != nil && w.write(*pending) {
-			pending = nil
-		}
-		if ended {
-			return
-		}
+		return false
+	}
+	return true
+}
+
+// settle makes one attempt at what is to be written.
+func (w *writer) settle() {
+	if w.pending {
+		w.pending = !w.write(*w.newest)
 	}
 }
 
-// write puts a document on disk unless it is there, and tells how that went if
-// it went otherwise before.
+// isLost reports whether a file that was written is gone.
+func (w *writer) isLost() bool {
+	_, err := os.Lstat(w.path())
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	w.written = ""
+	return true
+}
+
+// write puts a document on disk unless it is there.
 func (w *writer) write(u source.Update) bool {
 	if w.written == "" {
 		w.sweep()
@@ -114,16 +137,21 @@ func (w *writer) write(u source.Update) bool {
 			w.written = u.Document.Revision
 		}
 	}
+	w.tell(err)
+	return err == nil
+}
+
+// tell notes how writing went, if it went otherwise before.
+func (w *writer) tell(err error) {
 	text := ""
 	if err != nil {
-		err = fmt.Errorf("the policy is not kept in %s: %w", w.Dir, cause(err))
+		err = w.notKept(err)
 		text = err.Error()
 	}
 	if text != w.told {
 		w.told = text
 		w.Note(err)
 	}
-	return err == nil
 }
 
 // replace makes the file the one of a document: the old one or the new one,
@@ -133,7 +161,7 @@ func (w *writer) replace(u source.Update) (err error) {
 	if err != nil {
 		return err
 	}
-	f, err := w.create(w.Dir, "."+w.name()+"-*.tmp")
+	f, err := w.newFile()
 	if err != nil {
 		return err
 	}
