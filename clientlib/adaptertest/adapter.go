@@ -88,6 +88,10 @@ type Call struct {
 	// Key asks for the header (on gRPC metadata) Idempotency-Key, by which a server
 	// knows a repetition; see [IdempotencyKeys].
 	Key bool
+	// PassedOn is what the caller's own request has in [DeadlineHeader] (on gRPC its
+	// metadata), as a proxy passes on what it was told; empty for no such header. See
+	// [PassedOn].
+	PassedOn string
 	// Options of the call site, given in the adapter's own way, such as in the
 	// context by clientlib.WithCall.
 	Options []clientlib.CallOption
@@ -116,8 +120,12 @@ type Result struct {
 // Seen is a request as the server saw it.
 type Seen struct {
 	// Deadline is the time that the request says is left, negative when it says
-	// nothing.
+	// nothing. Where the protocol has a deadline of its own (grpc-timeout) it is
+	// that one.
 	Deadline time.Duration
+	// Header is what [DeadlineHeader] says, as it came: several values with ", "
+	// between them, empty where the request has none.
+	Header string
 	// Body of the request as far as it was read.
 	Body string
 	// Connection is a number that requests of one connection have in common.

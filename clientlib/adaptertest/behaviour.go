@@ -32,9 +32,13 @@ const (
 	// Streams is Drips of what the protocol takes for a stream (text/event-stream,
 	// gRPC server stream), each piece being "x" once its envelope is taken off.
 	Streams Feature = "Streams"
+	// Stops: headers and Pieces pieces "x" at once, of a body like that of Drips, then
+	// nothing for Delay, then the end of the body.
+	Stops Feature = "Stops"
 	// Resets closes the connection in place of an answer.
 	Resets Feature = "Resets"
-	// Cuts the connection within the body of an answer.
+	// Cuts the connection within the body of an answer, of which the caller has a
+	// part by then. On gRPC it is a server stream, after its first message.
 	Cuts Feature = "Cuts"
 	// Garbles: answers with something that is not the protocol.
 	Garbles Feature = "Garbles"
@@ -82,6 +86,8 @@ const (
 	CallsOnce Feature = "CallsOnce"
 	// IdempotencyKeys: Call.Key.
 	IdempotencyKeys Feature = "IdempotencyKeys"
+	// PassedOn: Call.PassedOn.
+	PassedOn Feature = "PassedOn"
 	// OpaqueBodies: Call.Opaque.
 	OpaqueBodies Feature = "OpaqueBodies"
 	// CallerContext: the caller's context can end a call.

@@ -226,18 +226,3 @@ func tellsDeadline(l *lab, _ time.Duration) sight {
 		return sawf(full, "%d requests say what is left, %s at last", told, last)
 	}
 }
-
-func measuresOnly(l *lab, _ time.Duration) sight {
-	b := l.open(fmt.Sprintf(`"mode":"Shadow","timeouts":{"total":"%s"},`, limit)+tries(2), Setup{})
-	slow := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: 2 * limit}})
-	failed := b.do(Call{Behaviour: Behaviour{Does: Fails, Times: 1}})
-	would := b.events.would()
-	switch {
-	case !slow.ok || failed.ok || b.requests() != 2:
-		return sawf(missing, "%s and %s after %d requests: something was cut or repeated", slow, failed, b.requests())
-	case !slices.Contains(would, "total") || !slices.Contains(would, "retry"):
-		return sawf(partial, "nothing was cut or repeated, and it was counted that %q would have been", would)
-	default:
-		return sawf(full, "it was counted that %q would have been", would)
-	}
-}

@@ -93,6 +93,9 @@ func (h *HTTPServer) Request(call Call) HTTPRequest {
 	if call.Key {
 		r.Header.Set("Idempotency-Key", "7")
 	}
+	if call.PassedOn != "" {
+		r.Header.Set(DeadlineHeader, call.PassedOn)
+	}
 	switch {
 	case call.Does == BadBody:
 		r.Body, r.Length = badBody{}, -1

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -12,7 +13,10 @@ import (
 func (h *HTTPServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	q := r.URL.Query()
 	does := Feature(q.Get("does"))
-	seen := Seen{Deadline: -1, Connection: r.Context().Value(connectionKey{}).(int)}
+	seen := Seen{
+		Deadline: -1, Connection: r.Context().Value(connectionKey{}).(int),
+		Header: strings.Join(r.Header.Values(DeadlineHeader), ", "),
+	}
 	if ms, err := strconv.ParseInt(r.Header.Get(DeadlineHeader), 10, 64); err == nil {
 		seen.Deadline = time.Duration(ms) * time.Millisecond
 	}
@@ -75,6 +79,8 @@ func (h *HTTPServer) behave(w http.ResponseWriter, r *http.Request, does Feature
 		if h.wait(r) {
 			answer(w, seen.Body)
 		}
+	case Stops:
+		h.stop(w, r)
 	case Forgets:
 		if h.knows(seen.Connection) {
 			ask("/reset")
@@ -84,6 +90,16 @@ func (h *HTTPServer) behave(w http.ResponseWriter, r *http.Request, does Feature
 	default:
 		answer(w, seen.Body)
 	}
+}
+
+// stop sends a part of a body, and its end late.
+func (h *HTTPServer) stop(w http.ResponseWriter, r *http.Request) {
+	pieces, _ := strconv.Atoi(r.URL.Query().Get("n"))
+	w.Header().Set("Content-Type", "application/octet-stream")
+	fmt.Fprint(w, strings.Repeat("x", pieces))
+	// A client that has gone is found out by the wait.
+	_ = http.NewResponseController(w).Flush()
+	h.wait(r)
 }
 
 // knows reports whether a connection had a request before.

@@ -94,6 +94,12 @@ func (r *recorder) done() []engine.CallEvent {
 	return slices.Clone(r.calls)
 }
 
+func (r *recorder) bodiesDone() []engine.BodyEvent {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.bodies)
+}
+
 func (r *recorder) tries() []engine.AttemptEvent {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -107,7 +107,7 @@ func breaksCircuit(l *lab, _ time.Duration) sight {
 }
 
 // takesOptions looks at each option that a call site has.
-func takesOptions(l *lab, _ time.Duration) sight {
+func takesOptions(l *lab, hold time.Duration) sight {
 	fails := Behaviour{Does: Fails, Times: 1}
 	var works, fails2 []string
 	note := func(what string, ok bool) {
@@ -130,6 +130,11 @@ func takesOptions(l *lab, _ time.Duration) sight {
 		b = l.open(tries(2), Setup{})
 		o := b.do(Call{Behaviour: fails, Once: true, Options: []clientlib.CallOption{clientlib.Idempotent(true)}})
 		note("Idempotent(true)", o.ok && b.requests() == 2)
+	}
+	if _, lacks := l.a.lacking([]Feature{Waits}); !lacks {
+		b = l.open(unlimited, Setup{})
+		o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: hold}, Options: []clientlib.CallOption{clientlib.Cap(limit)}})
+		note("Cap", o.kind == failure.TotalTimeout && o.failure != nil && o.failure.Source == failure.SourceCaller && o.elapsed >= limit)
 	}
 	switch {
 	case len(works) == 0:

@@ -20,7 +20,7 @@ type scenario struct {
 // the proofs' business.
 func scenarioChecks(a *Adapter) []check {
 	var checks []check
-	for _, s := range slices.Concat(limitScenarios, retryScenarios, callerScenarios, stateScenarios, lookupScenarios) {
+	for _, s := range slices.Concat(limitScenarios, deadlineScenarios, retryScenarios, callerScenarios, stateScenarios, goroutineScenarios, lookupScenarios) {
 		absent := func(n capability.Name) bool { return a.Record.Level(n) == capability.Absent }
 		if _, lacks := a.lacking(s.needs); lacks || slices.ContainsFunc(s.takes, absent) {
 			continue

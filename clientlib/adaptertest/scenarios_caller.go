@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/capability"
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
@@ -18,6 +19,8 @@ var callerScenarios = []scenario{
 	{"a caller that has left already costs no request", nil, []Feature{CallerContext}, callerGone},
 	{"the tighter of budget and total holds", []capability.Name{capability.TimeoutTotal}, []Feature{AmbientBudget, Waits}, budgetIsTighter},
 	{"a budget that is spent costs no request", []capability.Name{capability.TimeoutTotal}, []Feature{AmbientBudget}, budgetIsSpent},
+	{"a cap of the call site covers the body",
+		[]capability.Name{capability.PerCallOptions, capability.DeadlineCoversBody}, []Feature{Drips}, capCoversBody},
 	{"work that is detached has no budget", []capability.Name{capability.TimeoutTotal}, []Feature{AmbientBudget, Waits}, budgetIsDetached},
 }
 
@@ -104,6 +107,21 @@ func budgetIsSpent(l *lab) {
 	if o.failure != nil && o.failure.Attempts != 0 {
 		l.findf("the error says that %d requests were made", o.failure.Attempts)
 	}
+}
+
+// capCoversBody reads a body that the policy would let take its time.
+func capCoversBody(l *lab) {
+	b := l.open(`"timeouts":{"total":"60s","scope":"Body"},`+oneFailureOpens, Setup{})
+	pieces := int(l.a.hold / limit)
+	o := b.do(Call{
+		Behaviour: Behaviour{Does: Drips, Pieces: pieces, Every: limit},
+		Options:   []clientlib.CallOption{clientlib.Cap(ample)},
+	})
+	b.expect(o, want{kind: failure.TotalTimeout, source: failure.SourceCaller, requests: 1})
+	if o.elapsed < ample {
+		l.findf("%s, before the cap of %s", o, ample)
+	}
+	b.neutral()
 }
 
 func budgetIsDetached(l *lab) {

@@ -24,8 +24,12 @@ var limitScenarios = []scenario{
 		[]capability.Name{capability.TimeoutTotal, capability.DeadlineCoversBody}, []Feature{Streams}, cutStream},
 	{"the ceiling of an attempt ends with its headers",
 		[]capability.Name{capability.TimeoutAttempt, capability.DeadlineCoversBody}, []Feature{Drips}, bodyBeyondAttempt},
-	{"what is left gets less with each attempt, and is never nothing",
-		[]capability.Name{capability.DeadlineHeader, capability.TimeoutTotal, capability.RetryOwned}, []Feature{Fails}, leftGetsLess},
+	{"a body that goes on is not idle, however long it takes",
+		[]capability.Name{capability.TimeoutBodyIdle}, []Feature{Drips}, steadyBody},
+	{"a body that falls silent in its middle is cut",
+		[]capability.Name{capability.TimeoutBodyIdle}, []Feature{Stops}, silentInTheMiddle},
+	{"a body that breaks off is an error, is told of, and is not asked for again",
+		[]capability.Name{capability.DeadlineCoversBody, capability.RetryOwned}, []Feature{Cuts}, brokenBody},
 }
 
 // The third attempt is clamped to what is left. A machine that is busy may not
@@ -104,17 +108,41 @@ func bodyBeyondAttempt(l *lab) {
 	b.expect(o, want{ok: true, requests: 1})
 }
 
-// A protocol that carries the deadline itself tells that of the attempt: none is
-// limited here.
-func leftGetsLess(l *lab) {
-	retry := fmt.Sprintf(`"retry":{"maxAttempts":3,"backoff":{"initial":"%s","max":"%s","jitter":"None"}}`, limit, limit)
-	b := l.open(fmt.Sprintf(`"timeouts":{"total":"10s"},"deadline":{"header":%q},%s`, DeadlineHeader, retry), Setup{})
-	b.do(Call{Behaviour: Behaviour{Does: Fails}})
-	last := 10*time.Second + limit
-	for _, s := range b.peer.Seen() {
-		if s.Deadline < time.Millisecond || s.Deadline > last-limit {
-			l.findf("a request says that %s are left, where the one before it said %s", s.Deadline, last)
-		}
-		last = s.Deadline
+// steadyBody reads a body of which every piece comes in time.
+func steadyBody(l *lab) {
+	b := l.open(fmt.Sprintf(`"timeouts":{"bodyIdle":"%s"}`, ample), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Drips, Pieces: 5, Every: ample / 3}})
+	b.expect(o, want{ok: true, requests: 1})
+	if o.Body != strings.Repeat("x", 5) {
+		l.findf("the body is %q, want five pieces", o.Body)
+	}
+}
+
+func silentInTheMiddle(l *lab) {
+	b := l.open(fmt.Sprintf(`"timeouts":{"bodyIdle":"%s"}`, ample), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Stops, Pieces: 3, Delay: l.a.hold}})
+	b.expect(o, want{kind: failure.ReadTimeout, field: "timeouts.bodyIdle", requests: 1})
+	if o.Body != "xxx" || o.elapsed < ample {
+		l.findf("%s with the body %q, want the three pieces that came before %s of silence", o, o.Body, ample)
+	}
+}
+
+// A repetition would have its caller read the beginning of the body twice.
+func brokenBody(l *lab) {
+	b := l.open(unlimited+","+tries(3), Setup{})
+	o := b.do(Call{Behaviour: Behaviour{Does: Cuts}})
+	if n := b.requests(); n != 1 {
+		l.findf("%d requests reached the server, want 1: after the headers there is no other attempt", n)
+	}
+	if o.ok || o.failure == nil {
+		l.findf("the call ended with %s, want an error: half of the body is missing", o)
+		return
+	}
+	if o.Body == "" {
+		l.findf("%s, without the part of the body that came", o)
+	}
+	calls, bodies := b.events.done(), b.events.bodiesDone()
+	if len(calls) != 1 || !calls[0].OK || len(bodies) != 1 || bodies[0].OK || bodies[0].Kind != o.kind {
+		l.findf("it is told of as calls %+v and bodies %+v, want a call that succeeded, by its headers, and a body that failed with %v", calls, bodies, o.kind)
 	}
 }

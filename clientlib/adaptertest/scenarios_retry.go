@@ -27,6 +27,8 @@ var retryScenarios = []scenario{
 	{"a key that the server knows lets any call be repeated", retries, []Feature{CallsOnce, IdempotencyKeys, Fails}, byKey},
 	{"what the server did not act on is repeated whatever it is",
 		[]capability.Name{capability.RetryOwned, capability.HTTP2}, []Feature{CallsOnce, Declines, OverHTTP2}, declinedOnce},
+	{"calls fill the retry budget, each once, whatever its attempts",
+		[]capability.Name{capability.RetryOwned, capability.RetryBudget}, []Feature{Fails}, budgetFills},
 	{"a body too long to be kept is not sent twice", []capability.Name{capability.RetryOwned, capability.BodyReplay}, []Feature{OpaqueBodies, Fails}, bodyTooLong},
 }
 
@@ -131,6 +133,26 @@ func declinedOnce(l *lab) {
 	b := l.open(tries(2), Setup{HTTP2: true})
 	o := b.do(Call{Behaviour: Behaviour{Does: Declines, Times: 1}, Once: true, Body: "order"})
 	b.expect(o, want{ok: true, requests: 2})
+}
+
+// budgetFills has two calls pay for one repetition.
+func budgetFills(l *lab) {
+	b := l.open(`"retry":{"maxAttempts":2,"backoff":{"initial":"1ms","jitter":"None"},"budget":{"percent":50,"burst":1}}`, Setup{})
+	sent := 0
+	for i, c := range []struct {
+		does     Feature
+		requests int
+	}{{Fails, 2}, {Fails, 1}, {Answers, 1}, {Fails, 2}} {
+		before := b.requests()
+		b.do(Call{Behaviour: Behaviour{Does: c.does}})
+		if n := b.requests() - before; n != c.requests {
+			l.findf("call %d (the server %s) made %d requests, want %d: a repetition takes a token, and a call brings half of one", i+1, c.does, n, c.requests)
+		}
+		sent += c.requests
+	}
+	if n := len(b.events.tries()); n != sent {
+		l.findf("%d attempts are told of, want %d", n, sent)
+	}
 }
 
 func bodyTooLong(l *lab) {

@@ -1,6 +1,7 @@
 package adaptertest
 
 import (
+	"context"
 	"fmt"
 	"slices"
 
@@ -13,6 +14,7 @@ var breakers = []capability.Name{capability.CircuitBreaker}
 
 var stateScenarios = []scenario{
 	{"a circuit closes again when the server has recovered", breakers, []Feature{Fails}, circuitRecovers},
+	{"a probe that its caller leaves gives its place back", breakers, []Feature{CallerContext, Fails, Waits}, probeIsLeft},
 	{"a call is one signal to the circuit, whatever its attempts", []capability.Name{capability.CircuitBreaker, capability.RetryOwned}, []Feature{Fails}, oneSignal},
 	{"what the caller did wrong does not open the circuit", breakers, []Feature{Refuses}, callersFault},
 	{"a fault of the server opens the circuit", breakers, []Feature{Breaks}, serversFault},
@@ -36,6 +38,43 @@ func circuitRecovers(l *lab) {
 	}
 	if n := b.requests(); n != 3 {
 		l.findf("%d requests reached the server, want 3: an open circuit sends nothing", n)
+	}
+}
+
+// probeIsLeft has the only probe of a circuit come to nothing that says anything of
+// the server. The next call is the next probe, long before another recovery.
+func probeIsLeft(l *lab) {
+	b := l.open(fmt.Sprintf(`"circuitBreaker":{"failures":1,"recovery":"%s"}`, ample), Setup{})
+	b.do(Call{Behaviour: Behaviour{Does: Fails}})
+	probed := func() bool {
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		ended := make(chan struct{})
+		defer close(ended)
+		go func() {
+			eventually(patience, func() bool {
+				select {
+				case <-ended:
+					return true
+				default:
+					return b.requests() == 2
+				}
+			})
+			cancel()
+		}()
+		return b.doIn(ctx, Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}}).kind != failure.CircuitOpen
+	}
+	if !eventually(patience, probed) {
+		l.findf("no probe was let through within %s", patience)
+		return
+	}
+	if o := b.do(Call{}); !o.ok {
+		l.findf("the call after a probe whose caller left ended with %s: it still has the place of the probe", o)
+		return
+	}
+	states := []engine.CircuitState{engine.CircuitOpened, engine.CircuitHalfOpen, engine.CircuitClosed}
+	if got := b.events.circuit(); !slices.Equal(got, states) {
+		l.findf("the circuit is told of as %v, want %v", got, states)
 	}
 }
 

@@ -152,6 +152,7 @@ func (p *peer) serve(s grpc.ServerStream) error {
 	o := readOrder(s)
 	port, _ := strconv.Atoi(addressOf(s)[strings.LastIndexByte(addressOf(s), ':')+1:])
 	seen := adaptertest.Seen{Deadline: -1, Connection: port}
+	seen.Header = strings.Join(metadata.ValueFromIncomingContext(s.Context(), adaptertest.DeadlineHeader), ", ")
 	if end, ok := s.Context().Deadline(); ok {
 		seen.Deadline = time.Until(end)
 	}
@@ -225,6 +226,13 @@ func (p *peer) act(s grpc.ServerStream, o order, body string, known bool) error 
 		return status.Error(codes.Internal, "as told")
 	case adaptertest.Drips, adaptertest.Streams:
 		return drips(o.Pieces, o.Every)(0, s)
+	case adaptertest.Stops:
+		for range o.Pieces {
+			if err := s.SendMsg(wrapperspb.String("x")); err != nil {
+				return err
+			}
+		}
+		return pause(s, o.Delay)
 	case adaptertest.Resets:
 		p.server.cut(s)
 		return nil
@@ -263,10 +271,13 @@ func (p *peer) Do(ctx context.Context, call adaptertest.Call) adaptertest.Result
 		// Every RPC is a POST: this is what makes one that may be repeated.
 		ctx = metadata.AppendToOutgoingContext(ctx, "idempotency-key", "7")
 	}
+	if call.PassedOn != "" {
+		ctx = metadata.AppendToOutgoingContext(ctx, adaptertest.DeadlineHeader, call.PassedOn)
+	}
 	var body string
 	var err error
 	switch call.Does {
-	case adaptertest.Drips, adaptertest.Streams, adaptertest.Cuts:
+	case adaptertest.Drips, adaptertest.Streams, adaptertest.Stops, adaptertest.Cuts:
 		body, err = p.stream(ctx, call)
 	default:
 		body, err = p.unary(ctx, call)
