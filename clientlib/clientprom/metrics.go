@@ -12,9 +12,9 @@ import (
 // given it. They are registered as one, so that a second client finds those of
 // the first.
 type metrics struct {
-	requests, attempts             *prometheus.CounterVec
-	requestTime, bodyTime, tryTime histograms
-	inflight                       *prometheus.GaugeVec
+	requests, attempts             vector[*counter]
+	requestTime, bodyTime, tryTime vector[*histogram]
+	inflight                       vector[*gauge]
 	skipped, wouldCut, reloads     *prometheus.CounterVec
 	refused                        *prometheus.CounterVec
 	circuit, info, age, checkAge   *prometheus.Desc
@@ -27,29 +27,27 @@ func newMetrics() *metrics {
 	shape := []string{"client", "adapter", "upstream", "route", "method", "outcome"}
 	counted := []string{"client", "adapter", "upstream", "route", "method", "status", "outcome"}
 	return &metrics{
-		requests:    counter("requests_total", "Calls that ended, once each, whatever the number of attempts.", counted...),
-		attempts:    counter("attempts_total", "Requests sent, the first of each call included.", counted...),
+		requests:    newCounters("requests_total", "Calls that ended, once each, whatever the number of attempts.", counted...),
+		attempts:    newCounters("attempts_total", "Requests sent, the first of each call included.", counted...),
 		requestTime: newHistograms("request_duration_seconds", "Time of a call until the headers of its final response, or its error.", shape...),
 		bodyTime:    newHistograms("body_duration_seconds", "Time from the headers of the final response to the end of its body.", shape...),
 		tryTime:     newHistograms("attempt_duration_seconds", "Time of one attempt until its headers, or its error.", shape...),
-		inflight: prometheus.NewGaugeVec(prometheus.GaugeOpts{
-			Name: name("inflight"), Help: "Calls that wait for the headers of their final response.",
-		}, []string{"client", "adapter", "upstream"}),
-		skipped:  counter("retry_skipped_total", "Failed attempts that asked for another one and did not get it.", "client", "upstream", "reason"),
-		wouldCut: counter("would_cut_total", "What mode Shadow left alone: calls that a limit would have cut, or that would have been retried.", "client", "upstream", "limit"),
-		refused:  counter("refused_total", "Calls that were refused before a request was sent, since no time was left; by whose limit.", "client", "upstream", "source"),
-		reloads:  counter("policy_reloads_total", "Changes of the policy document.", "client", "result"),
-		circuit:  desc("circuit_state", "State of the circuit breaker: 0 closed, 1 half-open, 2 open.", "client", "upstream"),
-		info:     desc("policy_info", "Revision of the document in force, and what the client lives on.", "client", "revision", "state"),
-		age:      desc("policy_age_seconds", "Time since the document in force came into force.", "client"),
-		checkAge: desc("policy_check_age_seconds", "Time since the source last made sure that no newer document is there.", "client"),
-		clients:  map[string]*client{},
+		inflight:    newGauges("inflight", "Calls that wait for the headers of their final response.", "client", "adapter", "upstream"),
+		skipped:     counters("retry_skipped_total", "Failed attempts that asked for another one and did not get it.", "client", "upstream", "reason"),
+		wouldCut:    counters("would_cut_total", "What mode Shadow left alone: calls that a limit would have cut, or that would have been retried.", "client", "upstream", "limit"),
+		refused:     counters("refused_total", "Calls that were refused before a request was sent, since no time was left; by whose limit.", "client", "upstream", "source"),
+		reloads:     counters("policy_reloads_total", "Changes of the policy document.", "client", "result"),
+		circuit:     desc("circuit_state", "State of the circuit breaker: 0 closed, 1 half-open, 2 open.", "client", "upstream"),
+		info:        desc("policy_info", "Revision of the document in force, and what the client lives on.", "client", "revision", "state"),
+		age:         desc("policy_age_seconds", "Time since the document in force came into force.", "client"),
+		checkAge:    desc("policy_check_age_seconds", "Time since the source last made sure that no newer document is there.", "client"),
+		clients:     map[string]*client{},
 	}
 }
 
 func name(suffix string) string { return "timeouts_client_" + suffix }
 
-func counter(suffix, help string, labels ...string) *prometheus.CounterVec {
+func counters(suffix, help string, labels ...string) *prometheus.CounterVec {
 	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name(suffix), Help: help}, labels)
 }
 

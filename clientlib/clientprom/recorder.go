@@ -3,6 +3,7 @@ package clientprom
 import (
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -19,14 +20,14 @@ type recorder struct {
 	templates *templates
 	holders   int // guarded by the metrics' lock
 
-	inflight table[string, prometheus.Gauge] // by adapter
-	calls    table[callKey, pair]
-	attempts table[callKey, pair]
-	usual    table[callKey, usual]
-	bodies   table[callKey, *histogram]        // status left out
-	cuts     table[string, prometheus.Counter] // by limit
-	skips    [failure.SkipReasons]prometheus.Counter
-	refused  [len(sources)]prometheus.Counter // by failure.Source
+	inflight   table[string, *gauge] // by adapter
+	firstTries table[tryKey, *firstTry]
+	calls      table[callKey, pair]
+	attempts   table[callKey, pair]
+	bodies     table[callKey, *histogram]        // status left out
+	cuts       table[string, prometheus.Counter] // by limit
+	skips      [failure.SkipReasons]prometheus.Counter
+	refused    [len(sources)]prometheus.Counter // by failure.Source
 
 	mu      sync.Mutex
 	retired bool
@@ -37,15 +38,19 @@ var sources = [...]failure.Source{failure.SourcePolicy, failure.SourceBudget, fa
 
 // pair is the count and the time of calls or attempts.
 type pair struct {
-	count prometheus.Counter
+	count *counter
 	time  *histogram
 }
 
-// usual is what a call counts whose first attempt succeeds.
-type usual struct {
-	inflight      prometheus.Gauge
-	call, attempt pair
-	body          *histogram // nil for gRPC, whose replies are no bodies
+func (p pair) observe(d time.Duration) {
+	p.count.Add(1)
+	p.time.observe(d)
+}
+
+// join has the calls that t counts count here too.
+func (p pair) join(t *tally) {
+	p.count.join(t)
+	p.time.join(t)
 }
 
 type callKey struct {
@@ -70,14 +75,14 @@ func newRecorder(c *client, key seriesKey, t *templates) *recorder {
 // CallStarted implements engine.Recorder.
 func (r *recorder) CallStarted(adapter string) {
 	if g, ok := r.gauge(adapter); ok {
-		g.Inc()
+		g.Add(1)
 	}
 }
 
 // CallDone implements engine.Recorder.
 func (r *recorder) CallDone(e engine.CallEvent) {
 	if g, ok := r.gauge(e.Adapter); ok {
-		g.Dec()
+		g.Add(-1)
 	}
 	if e.Attempts == 0 && e.Kind == failure.TotalTimeout {
 		if i := slices.Index(sources[:], e.Source); i >= 0 {
@@ -86,8 +91,7 @@ func (r *recorder) CallDone(e engine.CallEvent) {
 	}
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
 	if p, ok := r.callPair(key); ok {
-		p.count.Inc()
-		p.time.observe(e.Duration)
+		p.observe(e.Duration)
 	}
 }
 
@@ -104,8 +108,7 @@ func (r *recorder) callPair(key callKey) (pair, bool) {
 func (r *recorder) AttemptDone(e engine.AttemptEvent) {
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
 	if p, ok := r.attemptPair(key); ok {
-		p.count.Inc()
-		p.time.observe(e.Duration)
+		p.observe(e.Duration)
 	}
 	if skip := r.skips[e.Skip]; skip != nil {
 		skip.Inc()
@@ -121,48 +124,9 @@ func (r *recorder) attemptPair(key callKey) (pair, bool) {
 	return p, ok
 }
 
-// FirstTry implements engine.FirstTryRecorder.
-func (r *recorder) FirstTry(e engine.FirstTryEvent) {
-	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, true, 0)
-	u, ok := r.usual.find(key)
-	if !ok {
-		if u, ok = r.resolve(key); !ok {
-			r.AttemptDone(engine.AttemptEvent{Adapter: e.Adapter, Route: e.Route, Method: e.Method, Status: e.Status, Duration: e.Duration, OK: true})
-			r.CallDone(engine.CallEvent{Adapter: e.Adapter, Route: e.Route, Method: e.Method, Status: e.Status, Duration: e.Duration, OK: true, Attempts: 1})
-			return
-		}
-	}
-	u.inflight.Dec()
-	u.attempt.count.Inc()
-	u.attempt.time.observe(e.Duration)
-	u.call.count.Inc()
-	u.call.time.observe(e.Duration)
-}
-
-// resolve finds the handles of a first try; false where a recorder that is retired
-// has not got all of them.
-func (r *recorder) resolve(key callKey) (usual, bool) {
-	gauge, started := r.gauge(key.adapter)
-	attempt, tried := r.attemptPair(key)
-	call, called := r.callPair(key)
-	var body *histogram
-	read := key.adapter == "grpc"
-	if !read {
-		body, read = r.bodyTime(key)
-	}
-	if !started || !tried || !called || !read {
-		return usual{}, false
-	}
-	return fill(r, &r.usual, key, func() usual { return usual{gauge, call, attempt, body} })
-}
-
 // BodyDone implements engine.Recorder.
 func (r *recorder) BodyDone(e engine.BodyEvent) {
 	key := r.callKey(e.Adapter, e.Route, e.Method, e.Status, e.OK, e.Kind)
-	if u, ok := r.usual.find(key); ok && u.body != nil {
-		u.body.observe(e.Duration) // just looked up for FirstTry
-		return
-	}
 	if h, ok := r.bodyTime(key); ok {
 		h.observe(e.Duration)
 	}
@@ -195,11 +159,11 @@ func (r *recorder) WouldCut(limit string) {
 // are collected.
 func (r *recorder) CircuitChanged(engine.CircuitState) {}
 
-func (r *recorder) gauge(adapter string) (prometheus.Gauge, bool) {
+func (r *recorder) gauge(adapter string) (*gauge, bool) {
 	g, ok := r.inflight.find(adapter)
 	if !ok {
-		g, ok = fill(r, &r.inflight, adapter, func() prometheus.Gauge {
-			return r.client.metrics.inflight.WithLabelValues(r.client.name, adapter, r.key.upstream)
+		g, ok = fill(r, &r.inflight, adapter, func() *gauge {
+			return r.client.metrics.inflight.with(r.client.name, adapter, r.key.upstream)
 		})
 	}
 	return g, ok
@@ -220,14 +184,14 @@ func (r *recorder) callKey(adapter, route, verb string, code int, ok bool, kind 
 	}
 }
 
-func (r *recorder) pair(k callKey, counts *prometheus.CounterVec, times histograms) pair {
+func (r *recorder) pair(k callKey, counts vector[*counter], times vector[*histogram]) pair {
 	return pair{
-		count: counts.WithLabelValues(r.client.name, k.adapter, r.key.upstream, k.route, k.method, statusLabel(k.status), outcomeLabel(k.outcome)),
+		count: counts.with(r.client.name, k.adapter, r.key.upstream, k.route, k.method, statusLabel(k.status), outcomeLabel(k.outcome)),
 		time:  r.histogram(k, times),
 	}
 }
 
-func (r *recorder) histogram(k callKey, times histograms) *histogram {
+func (r *recorder) histogram(k callKey, times vector[*histogram]) *histogram {
 	return times.with(r.client.name, k.adapter, r.key.upstream, k.route, k.method, outcomeLabel(k.outcome))
 }
 

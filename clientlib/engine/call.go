@@ -39,10 +39,11 @@ type Call struct {
 	decided  time.Duration // when the last attempt had ended
 	looked   time.Duration // when Lapsed found enough left for an attempt, plus one; 0 for not yet
 	entry    admission
-	sent     int32 // requests of all hops
-	attempts int16 // of the hop under way
-	token    bool  // a retry token was taken for an attempt that is not sent yet
-	tells    bool  // the protocol itself tells the peer what is left
+	bodyTook func(time.Duration) // of FirstTry, nil for none
+	sent     int32               // requests of all hops
+	attempts int16               // of the hop under way
+	token    bool                // a retry token was taken for an attempt that is not sent yet
+	tells    bool                // the protocol itself tells the peer what is left
 }
 
 // never is the end of what has none.
@@ -165,6 +166,7 @@ func (c *Call) BeginAttempt() (number int, now time.Time) {
 	c.attempts++
 	c.sent++
 	c.token = false
+	c.decided = 0
 	switch {
 	case c.looked > 0:
 		c.began = c.looked - 1 // what was enough then is what the peer is told
@@ -391,28 +393,34 @@ func (c *Call) settle(o Outcome, a Attribution, d Decision, now time.Duration) {
 	c.publish(o, a.Source, d.Skip, now)
 }
 
-// Succeed is Decide and Conclude for an attempt that brought what was asked for.
+// Succeed is Decide and Conclude for an attempt that brought what was asked for,
+// when the Scope of the attempt has entered the body.
 func (c *Call) Succeed(status int) {
 	p := c.home
-	if c.sent != 1 || c.tracing != nil || len(p.firstTries) != len(p.recorders) {
+	if c.sent != 1 || c.tracing != nil || p.firstTry == nil && len(p.recorders) > 0 {
 		o := Outcome{OK: true, Status: status}
 		c.Conclude(o, Attribution{}, c.Decide(o))
 		return
 	}
-	now := c.elapsed()
-	c.decided = now
+	if c.decided == 0 {
+		c.decided = c.elapsed()
+	}
+	now := c.decided
 	if p.hasBreaker && !p.Shadow {
 		c.signal(signalSuccess, now)
 	}
-	for _, r := range p.firstTries {
-		r.FirstTry(FirstTryEvent{Adapter: c.adapter, Method: c.method, Route: c.route(), Status: status, Duration: now})
+	if p.firstTry != nil {
+		c.bodyTook = p.firstTry.FirstTry(FirstTryEvent{Adapter: c.adapter, Method: c.method, Route: c.route(), Status: status, Duration: now})
 	}
 }
 
 // signal ends the call for the breaker.
 func (c *Call) signal(s signal, now time.Duration) {
 	p := c.home
-	if state, changed := p.state.report(p, c.entry, s, c.at(now)); changed {
+	if p.state.breaker.settled(c.entry, s) {
+		return // as in the usual case
+	}
+	if state, changed := p.state.breaker.report(p.breaker, c.entry, s, c.at(now)); changed {
 		c.circuitChanged(state)
 	}
 }
@@ -467,18 +475,23 @@ func (c *Call) route() string {
 	return c.options.Route
 }
 
-// BodyDone tells the observers that the response body ended.
-func (c *Call) BodyDone(headers time.Time, o Outcome) {
+// BodyDone tells the observers that the response body ended whose headers the
+// last attempt brought; now is the time since the start of the call, as
+// [Scope.Look] returns it.
+func (c *Call) BodyDone(o Outcome, now time.Duration) {
+	if c.bodyTook != nil && o.OK {
+		c.bodyTook(now - c.decided)
+		return
+	}
 	if len(c.home.recorders) == 0 && c.tracing == nil {
 		return
 	}
-	now := c.elapsed()
 	event := BodyEvent{
 		Adapter:  c.adapter,
 		Method:   c.method,
 		Route:    c.route(),
 		Status:   o.Status,
-		Duration: now - headers.Sub(c.start),
+		Duration: now - c.decided,
 		OK:       o.OK,
 		Kind:     o.Kind,
 	}

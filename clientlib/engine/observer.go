@@ -48,12 +48,14 @@ type Recorder interface {
 }
 
 // FirstTryRecorder is a Recorder that wants to be told of the usual call in one
-// event instead of two.
+// event instead of two. It is, where it is an upstream's only recorder.
 type FirstTryRecorder interface {
 	Recorder
 	// FirstTry is told instead of AttemptDone and CallDone of a call whose first
-	// attempt succeeded.
-	FirstTry(FirstTryEvent)
+	// attempt succeeded. It returns who is told, instead of BodyDone, how long the
+	// body took that was read to its end or closed by the caller; nil for nobody
+	// else than BodyDone.
+	FirstTry(FirstTryEvent) (bodyTook func(time.Duration))
 }
 
 // FirstTryEvent is a call whose first attempt succeeded, and that attempt.

@@ -47,7 +47,7 @@ type Policy struct {
 	needsTracing bool
 	listsGRPC    bool // retryGRPC is the policy's own word, not the default
 	recorders    []Recorder
-	firstTries   []FirstTryRecorder // the recorders, where all of them are such
+	firstTry     FirstTryRecorder // the recorder, where it is the only one and such
 	// DeadlineHeader is in canonical form; empty for none.
 	DeadlineHeader string
 

@@ -21,10 +21,14 @@ func (s *Scope) Watched() bool {
 	return s.phase.Load() == phaseBody && (s.idle > 0 || s.bodyEnd != never)
 }
 
-// Scope is the context of one attempt and of the body that it brought. One
-// timer serves the attempt's ceiling, the total and the idle gap. Which limit
+// Scope is the context of one attempt and of the body that it brought. Which limit
 // ended the attempt is a fact of the Scope ([Scope.Fired]), not a guess from an
 // error: a limit fires by winning the phase, and cancels afterwards.
+//
+// The clock says whether a limit passed: the Scope looks at it when the headers
+// are there, when the body ended and whenever it is asked for its error. A timer is
+// there to wake those who wait, one for the attempt's ceiling, the total and the
+// idle gap, and is started when somebody does (or has an idle gap to be watched).
 //
 // A Scope is part of the adapter's per-attempt struct and must not be reused:
 // a library may keep the context after the attempt ended.
@@ -33,8 +37,8 @@ type Scope struct {
 	context.Context
 
 	call   *Call
-	policy *Policy // of the hop that the attempt belongs to
-	timer  *scopeTimer
+	policy *Policy                    // of the hop that the attempt belongs to
+	timer  atomic.Pointer[scopeTimer] // nil while nobody waits
 	own    ownContext
 	// The times are since the start of the call, never for none.
 	attemptEnd time.Duration
@@ -87,9 +91,74 @@ func (s *Scope) open(parent context.Context, c *Call, began time.Duration) {
 	}
 	end := min(s.totalEnd, s.attemptEnd)
 	s.limited = end != never || !p.Shadow && (p.BodyIdle > 0 || p.needsTracing || p.MaxAttempts > 1)
-	if end != never {
-		s.timer = c.engine.arm(s, end-began)
+	if end != never && (s.onLimit != nil || p.BodyIdle > 0) {
+		s.arm(end - began)
 	}
+}
+
+// arm starts a timer, unless there is one.
+func (s *Scope) arm(wait time.Duration) {
+	if t := s.call.engine.arm(s, wait); !s.timer.CompareAndSwap(nil, t) {
+		t.release()
+	}
+}
+
+// disarm lets go of the timer, if there is one.
+func (s *Scope) disarm() {
+	if s.timer.Load() == nil {
+		return
+	}
+	if t := s.timer.Swap(nil); t != nil {
+		t.release()
+	}
+}
+
+// await starts the timer for somebody who begins to wait at a time.
+func (s *Scope) await(now time.Duration) {
+	if s.timer.Load() != nil {
+		return
+	}
+	switch s.phase.Load() {
+	case phaseHeaders:
+		if end := min(s.totalEnd, s.attemptEnd); end != never {
+			s.arm(max(1, end-now))
+		}
+	case phaseBody:
+		if wait := s.untilNext(now); wait > 0 {
+			s.arm(wait)
+		}
+	}
+}
+
+// Look fires what is overdue, and returns the time since the start of the call.
+func (s *Scope) Look() time.Duration {
+	now := s.call.elapsed()
+	if s.limited {
+		s.fireOverdue(now)
+	}
+	return now
+}
+
+func (s *Scope) fireOverdue(now time.Duration) {
+	switch s.phase.Load() {
+	case phaseHeaders:
+		if now >= min(s.totalEnd, s.attemptEnd) {
+			s.fireFrom(phaseHeaders, s.firstLimit())
+		}
+	case phaseBody:
+		if now >= s.bodyEnd {
+			s.fireFrom(phaseBody, LimitTotal)
+		}
+	}
+}
+
+// firstLimit is the limit that comes first until the headers. A tie is the
+// total's: nothing is left to try again in.
+func (s *Scope) firstLimit() Limit {
+	if s.attemptEnd < s.totalEnd {
+		return LimitAttempt
+	}
+	return LimitTotal
 }
 
 // Rules returns the policy that the attempt was made under; the call may have gone
@@ -150,10 +219,12 @@ func (s *Scope) Attribution(l Limit) Attribution {
 
 // EnterBody ends the attempt's ceiling: the headers are there. stream says that
 // the body is a stream, whose total ends here too unless the policy says
-// otherwise. It returns false when a limit fired first; the response then must
+// otherwise. It returns false when a limit passed first; the response then must
 // be dropped. A timer that still serves the total is left alone: if it finds
 // itself early it arms itself anew, so that a quick call pays one swap.
 func (s *Scope) EnterBody(stream bool) bool {
+	now := s.Look()
+	s.call.decided = now
 	if !s.limited {
 		return true
 	}
@@ -165,16 +236,13 @@ func (s *Scope) EnterBody(stream bool) bool {
 		s.bodyEnd = never
 		return false
 	}
-	if s.idle == 0 && s.timer != nil && s.bodyEnd != never && s.bodyEnd == s.totalEnd {
+	if s.idle == 0 && (s.timer.Load() == nil || s.bodyEnd != never && s.bodyEnd == s.totalEnd) {
 		return true
 	}
-	if s.timer != nil {
-		s.timer.release()
-		s.timer = nil
-	}
+	s.disarm()
 	// The idle gap may be shorter than what the timer waited for.
-	if wait := s.untilNext(s.call.elapsed()); wait > 0 {
-		s.timer = s.call.engine.arm(s, wait)
+	if wait := s.untilNext(now); wait > 0 {
+		s.arm(wait)
 	}
 	return true
 }
@@ -218,7 +286,9 @@ func (s *Scope) BeginRead() {
 	now := s.call.elapsed()
 	s.reading.Store(int64(now) + 1)
 	if s.asleep.CompareAndSwap(true, false) {
-		s.timer.again(s.untilNext(now))
+		if t := s.timer.Load(); t != nil {
+			t.again(s.untilNext(now))
+		}
 	}
 }
 
@@ -238,25 +308,17 @@ func (s *Scope) Finish() {
 	if !s.phase.CompareAndSwap(phaseHeaders, phaseDone) {
 		s.phase.CompareAndSwap(phaseBody, phaseDone)
 	}
-	if s.timer != nil {
-		s.timer.release()
-	}
+	s.disarm()
 	// A limit that fires at this moment is the cause, whoever comes first.
 	s.own.end(limitErrors[s.Fired()])
 }
 
 // expire is what the timer calls.
 func (s *Scope) expire(t *scopeTimer) {
-	if s.phase.Load() == phaseHeaders {
-		l := LimitTotal
-		if s.attemptEnd < s.totalEnd {
-			l = LimitAttempt
-		}
-		if s.fireFrom(phaseHeaders, l) {
-			return
-		}
-		// The headers came, or the attempt ended, at the same moment.
+	if s.phase.Load() == phaseHeaders && s.fireFrom(phaseHeaders, s.firstLimit()) {
+		return
 	}
+	// Or the headers came, or the attempt ended, at the same moment.
 	if s.phase.Load() == phaseBody {
 		s.expireBody(t)
 	}

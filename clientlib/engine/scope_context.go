@@ -31,6 +31,7 @@ func (s *Scope) context() context.Context {
 	if o.made.Load() {
 		return o.ctx
 	}
+	now := s.Look()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.made.Load() {
@@ -40,9 +41,11 @@ func (s *Scope) context() context.Context {
 			parent = context.WithoutCancel(parent)
 		}
 		o.ctx, o.cancel = context.WithCancelCause(parent)
+		s.await(now)
 		o.made.Store(true)
 	}
 	if s.over() {
+		s.disarm()
 		o.cancel(limitErrors[s.Fired()])
 	}
 	return o.ctx
@@ -71,7 +74,14 @@ func (s *Scope) Done() <-chan struct{} {
 
 // Err says what Done is closed for; [context.Cause] names the limit.
 func (s *Scope) Err() error {
-	if s.limited && (s.own.made.Load() || s.over()) {
+	if !s.limited {
+		return s.Context.Err()
+	}
+	made := s.own.made.Load()
+	if !made {
+		s.Look()
+	}
+	if made || s.over() {
 		return s.context().Err()
 	}
 	return s.Context.Err()

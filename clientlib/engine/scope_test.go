@@ -91,8 +91,11 @@ func TestTheTimerIsUsedAgainUnlessItFired(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *Engine, timers *clienttest.Timers) {
 		for range 3 {
 			s := opened(t.Context(), mustBegin(t, t.Context(), e, `"timeouts":{"total":"1s"}`))
-			if n := timers.Live(); n != 1 {
-				t.Errorf("%d timers for one attempt", n)
+			for range 2 {
+				s.Done()
+				if n := timers.Live(); n != 1 {
+					t.Errorf("%d timers for one attempt", n)
+				}
 			}
 			if !s.EnterBody(false) {
 				t.Error("no body")
@@ -110,6 +113,78 @@ func TestTheTimerIsUsedAgainUnlessItFired(t *testing.T) {
 		}
 		next.Finish()
 	})
+}
+
+// What nobody waits for needs no timer: the clock says what passed, whoever asks
+// it.
+func TestALimitPassesWithoutATimer(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		rules string
+		body  bool // the limit passes in the body
+		ask   func(s *Scope)
+		limit Limit
+	}{
+		{"attempt, headers late", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { s.EnterBody(false) }, LimitAttempt},
+		{"total, headers late", `"timeouts":{"total":"1s"}`, false, func(s *Scope) { s.EnterBody(false) }, LimitTotal},
+		{"attempt, looked at", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { s.Look() }, LimitAttempt},
+		{"attempt, asked for its error", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { _ = s.Err() }, LimitAttempt},
+		{"attempt, waited for too late", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { <-s.Done() }, LimitAttempt},
+		{"body, looked at", `"timeouts":{"total":"1s"}`, true, func(s *Scope) { s.Look() }, LimitTotal},
+		{"body, asked for its error", `"timeouts":{"total":"1s"}`, true, func(s *Scope) { _ = s.Err() }, LimitTotal},
+		{"body, waited for too late", `"timeouts":{"total":"1s"}`, true, func(s *Scope) { <-s.Done() }, LimitTotal},
+		{"body, total ended at the headers", `"timeouts":{"total":"1s","scope":"Headers"}`, true, func(s *Scope) { s.Look() }, LimitNone},
+	} {
+		inBubble(t, func(t *testing.T, e *Engine, timers *clienttest.Timers) {
+			s := opened(t.Context(), mustBegin(t, t.Context(), e, c.rules))
+			if c.body && !s.EnterBody(false) {
+				t.Errorf("%s: no body", c.name)
+			}
+			time.Sleep(time.Second - 1)
+			if s.Look(); s.Fired() != LimitNone || timers.Live() != 0 {
+				t.Errorf("%s: before the limit %v, %d timers", c.name, s.Fired(), timers.Live())
+			}
+			time.Sleep(1)
+			began := time.Now()
+			if c.ask(s); s.Fired() != c.limit || time.Since(began) != 0 {
+				t.Errorf("%s: %v, want %v", c.name, s.Fired(), c.limit)
+			}
+			s.Finish()
+			if timers.Live() != 0 {
+				t.Errorf("%s: a timer is left", c.name)
+			}
+		})
+	}
+}
+
+// Whoever begins to wait while the attempt or its body is under way is woken when
+// the limit passes.
+func TestWhoeverBeginsToWaitIsWoken(t *testing.T) {
+	for _, c := range []struct {
+		rules string
+		body  bool
+		limit Limit
+		after time.Duration
+	}{
+		{`"timeouts":{"total":"2s","attempt":"1s"}`, false, LimitAttempt, time.Second},
+		{`"timeouts":{"total":"2s","attempt":"1s"}`, true, LimitTotal, 2 * time.Second},
+		{`"timeouts":{"total":"2s"}`, true, LimitTotal, 2 * time.Second},
+	} {
+		inBubble(t, func(t *testing.T, e *Engine, timers *clienttest.Timers) {
+			call := mustBegin(t, t.Context(), e, c.rules)
+			s := opened(t.Context(), call)
+			time.Sleep(300 * time.Millisecond)
+			if c.body {
+				s.EnterBody(false)
+			}
+			time.Sleep(300 * time.Millisecond)
+			<-s.Done()
+			if took := time.Since(call.Start()); s.Fired() != c.limit || took != c.after {
+				t.Errorf("%+v: %v after %s", c, s.Fired(), took)
+			}
+			s.Finish()
+		})
+	}
 }
 
 // A body that nobody reads costs no tick, with a total and without.

@@ -215,11 +215,10 @@ func (u *upstream) attach(observers []Observer) {
 	for _, p := range policies {
 		p.state = u.state
 		for _, o := range observers {
-			r := o.Recorder(p.Upstream, p.Route)
-			p.recorders = append(p.recorders, r)
-			if quick, ok := r.(FirstTryRecorder); ok {
-				p.firstTries = append(p.firstTries, quick)
-			}
+			p.recorders = append(p.recorders, o.Recorder(p.Upstream, p.Route))
+		}
+		if len(p.recorders) == 1 {
+			p.firstTry, _ = p.recorders[0].(FirstTryRecorder)
 		}
 	}
 }

@@ -17,13 +17,5 @@ func (s *State) admit(p *Policy, now time.Time) (admission, time.Duration, bool)
 	return s.breaker.admit(p.breaker, now)
 }
 
-// report is breaker.report, without a look at the limits in the usual case.
-func (s *State) report(p *Policy, a admission, sig signal, now time.Time) (CircuitState, bool) {
-	if s.breaker.settled(a, sig) {
-		return CircuitClosed, false
-	}
-	return s.breaker.report(p.breaker, a, sig, now)
-}
-
 // Circuit returns the state of the upstream's circuit breaker.
 func (s *State) Circuit() CircuitState { return s.breaker.current() }

@@ -269,7 +269,7 @@ func (a *attempt) end(o engine.Outcome) {
 		a.flight.over()
 	}
 	o.Status = a.status
-	a.flight.BodyDone(a.flight.Decided(), o)
+	a.flight.BodyDone(o, a.Look())
 }
 
 // ok is the end of a body that was read to its end or closed by its caller.

@@ -95,7 +95,6 @@ type stream struct {
 	early   *ending       // the end that came before the stream was handed over
 	finish  []func(error) // the caller's, for the end
 	settled bool
-	headers time.Time // when the headers were there
 	ended   bool
 	err     error // for the caller; nil after a regular end
 }
@@ -236,7 +235,7 @@ func (s *stream) enter() {
 	// How it ends is not known yet: as far as it went, it succeeded.
 	out := engine.Outcome{OK: true}
 	s.try.flight.Settle(out, engine.Attribution{}, s.try.flight.Decide(out))
-	s.settled, s.headers = true, s.try.flight.Decided()
+	s.settled = true
 	s.entered.Store(true)
 }
 
@@ -271,7 +270,7 @@ func (s *stream) end(err error) {
 		if s.byCaller() {
 			res.outcome = engine.Outcome{OK: true, Status: res.outcome.Status}
 		}
-		s.try.flight.BodyDone(s.headers, res.outcome)
+		s.try.flight.BodyDone(res.outcome, s.try.Look())
 	} else {
 		s.settled = true
 		s.try.compareHeaders()

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"sync/atomic"
+	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
@@ -156,6 +157,7 @@ func (a *attempt) tellAgain() {
 // the error is looked at.
 func (a *attempt) failed(err error) result {
 	none := engine.Outcome{Status: engine.NoStatus}
+	a.Look()
 	if limit := a.Fired(); limit != engine.LimitNone {
 		none.Kind = limit.Kind()
 		return result{err: engine.CauseOf(err), outcome: none, attribution: a.Attribution(limit)}
@@ -198,7 +200,7 @@ func (a *attempt) deliver(resp *http.Response) {
 	case isUpgrade(resp):
 		a.deliverUpgrade(resp)
 	case resp.Body == http.NoBody && !isRedirect(resp):
-		a.end(engine.Outcome{OK: true})
+		a.end(engine.Outcome{OK: true}, a.Look())
 	default:
 		resp.Body = a
 		a.traceBody()
@@ -222,9 +224,10 @@ func (a *attempt) Read(p []byte) (int, error) {
 
 // bodyError ends the body and says why.
 func (a *attempt) bodyError(err error) error {
+	now := a.Look()
 	fired := a.Fired() != engine.LimitNone
 	if err == io.EOF && !fired {
-		a.end(engine.Outcome{OK: true})
+		a.end(engine.Outcome{OK: true}, now)
 		return err
 	}
 	// An EOF after a limit is not the end of the body: a server that sees its
@@ -236,7 +239,7 @@ func (a *attempt) bodyError(err error) error {
 	if res.outcome.Kind == failure.Unknown {
 		res.outcome.Kind = failure.BodyError
 	}
-	a.end(res.outcome)
+	a.end(res.outcome, now)
 	return a.flight.Failure(res.outcome, res.attribution, engine.Decision{}, res.err)
 }
 
@@ -245,24 +248,28 @@ func (a *attempt) bodyError(err error) error {
 func (a *attempt) Close() error {
 	a.closed.Store(true)
 	err := a.inner.Close()
+	if a.ended.Load() {
+		return err
+	}
+	now := a.Look()
 	outcome := engine.Outcome{OK: true}
 	if a.Fired() != engine.LimitNone {
 		// A limit had cut it, though nobody read on to see that.
 		outcome = a.failed(nil).outcome
 	}
-	a.end(outcome)
+	a.end(outcome, now)
 	return err
 }
 
 // end is the one end of a body: at EOF, Close or an error, whichever is first.
-func (a *attempt) end(o engine.Outcome) {
+func (a *attempt) end(o engine.Outcome, now time.Duration) {
 	if a.unwatch != nil {
 		a.unwatch()
 	}
-	a.endOnce(o)
+	a.endOnce(o, now)
 }
 
-func (a *attempt) endOnce(o engine.Outcome) {
+func (a *attempt) endOnce(o engine.Outcome, now time.Duration) {
 	if a.ended.Swap(true) {
 		return
 	}
@@ -271,7 +278,7 @@ func (a *attempt) endOnce(o engine.Outcome) {
 	}
 	a.Finish()
 	o.Status = int(a.status)
-	a.flight.BodyDone(a.flight.Decided(), o)
+	a.flight.BodyDone(o, now)
 	if a.ticket != 0 {
 		a.flight.hop.closed(a.ticket)
 	}

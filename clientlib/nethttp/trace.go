@@ -55,6 +55,6 @@ func (a *attempt) traceBody() {
 // body's end.
 func (a *attempt) cut() {
 	if a.Fired() != engine.LimitNone || a.Context.Err() != nil {
-		a.endOnce(a.failed(nil).outcome)
+		a.endOnce(a.failed(nil).outcome, a.Look())
 	}
 }
