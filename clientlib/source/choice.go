@@ -4,7 +4,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/internal/lineage"
 )
 
 // mountLag is how long a mounted ConfigMap may show an older content than the
@@ -31,6 +31,7 @@ type contender struct {
 	spoke   bool
 	update  Update
 	changed time.Time // when update.Document became another revision
+	back    time.Time // when the source was lost no more
 	ended   error
 }
 
@@ -50,7 +51,11 @@ func (c *choice) hear(said saying, now time.Time) {
 	if revisionOf(from.update) != revisionOf(said.update) {
 		from.changed = now
 	}
+	wasLost := from.lost()
 	from.update = said.update
+	if wasLost && !from.lost() {
+		from.back = now
+	}
 }
 
 // failure returns why nothing will ever be delivered, nil as long as one source
@@ -87,7 +92,7 @@ func (c *choice) decide(now time.Time) (u Update, wait time.Duration, ok bool) {
 	}
 	c.put(c.contenders[c.inForce].update, now)
 	u = c.tell()
-	if held {
+	if held && c.contenders[c.inForce].lost() {
 		u.Delivery = c.contenders[next].update.Delivery
 	}
 	return u, max(wait, 0), true
@@ -150,10 +155,14 @@ const forGood = -1
 // forGood when it is older, and else how long it has to stand yet.
 func (c *choice) held(next int, now time.Time) time.Duration {
 	from := c.contenders[next]
-	if c.inForce < 0 || next < c.inForce || revisionOf(from.update) == revisionOf(c.document) {
+	if c.inForce < 0 || revisionOf(from.update) == revisionOf(c.document) {
 		return 0
 	}
-	switch order := compare(from.update.Document, c.document.Document); {
+	order := lineage.Compare(from.update.Document, c.document.Document)
+	if next < c.inForce {
+		return from.heldBack(order, now)
+	}
+	switch {
 	case order > 0:
 		return 0
 	case order < 0, !from.changed.After(c.sure()):
@@ -162,6 +171,20 @@ func (c *choice) held(next int, now time.Time) time.Duration {
 		return 0
 	}
 	return max(mountLag-now.Sub(from.changed), 0)
+}
+
+// heldBack is how long a preferred source that is back has to wait yet, since what
+// it has is older. It has the say and may be right, in a cluster that was
+// restored from a backup; that no mount lags behind for longer bounds the wait.
+func (c contender) heldBack(order int, now time.Time) time.Duration {
+	if order >= 0 {
+		return 0
+	}
+	since := c.changed
+	if c.back.After(since) {
+		since = c.back
+	}
+	return max(mountLag-now.Sub(since), 0)
 }
 
 // sure is when the source in force was last sure of its document: at its last
@@ -184,38 +207,12 @@ func (c *choice) obsolete(revision string) time.Time {
 	return c.contenders[c.inForce].changed
 }
 
-// compare tells a newer document (1) from an older one (-1) by the policies that
-// both were made from: the generation of one object, which its uid names, only
-// grows. It is 0 when that does not tell.
-func compare(a, b *document.Document) int {
-	generations := map[string]int64{}
-	for _, p := range b.Policies {
-		if p.UID != "" {
-			generations[p.UID] = p.Generation
-		}
-	}
-	newer, older := false, false
-	for _, p := range a.Policies {
-		if before, ok := generations[p.UID]; ok {
-			newer = newer || p.Generation > before
-			older = older || p.Generation < before
-		}
-	}
-	switch {
-	case newer && !older:
-		return 1
-	case older && !newer:
-		return -1
-	default:
-		return 0
-	}
-}
-
 // tell returns the update of the source in force, with a warning where it
 // stands in for a source that is lost, and with the error of one before it that
 // is there and has nothing but a document that cannot be used.
 func (c *choice) tell() Update {
 	u := c.contenders[c.inForce].update
+	u.StandsIn = c.standsIn()
 	if c.contenders[c.inForce].lost() || u.Err != nil {
 		return u
 	}
@@ -231,6 +228,17 @@ func (c *choice) tell() Update {
 		}
 	}
 	return u
+}
+
+// standsIn reports whether a source that is preferred to the one in force is lost,
+// or has not spoken yet.
+func (c *choice) standsIn() bool {
+	for _, before := range c.contenders[:c.inForce] {
+		if before.lost() || !before.spoke {
+			return true
+		}
+	}
+	return c.contenders[c.inForce].update.StandsIn
 }
 
 // nothing is the update of sources without any document: the first error that

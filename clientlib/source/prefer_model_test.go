@@ -18,6 +18,7 @@ type world struct {
 	random  *rand.Rand
 	now     time.Time
 	choice  *choice
+	first   string    // who is preferred, the watch or the mount
 	history []version // of the ConfigMap; the last one is the truth
 	watch   struct {
 		up, stalled bool
@@ -25,6 +26,7 @@ type world struct {
 		check       *Check
 	}
 	mount struct {
+		lost  bool
 		shown int
 		check *Check
 	}
@@ -37,8 +39,8 @@ type version struct {
 	doc *document.Document
 }
 
-func newWorld(t *testing.T, seed uint64) *world {
-	w := &world{t: t, random: rand.New(rand.NewPCG(seed, 1)), now: time.Now(), choice: newChoice(2), inForce: -1}
+func newWorld(t *testing.T, seed uint64, first string) *world {
+	w := &world{t: t, first: first, random: rand.New(rand.NewPCG(seed, 1)), now: time.Now(), choice: newChoice(2), inForce: -1}
 	w.watch.shown, w.watch.check = -1, &Check{}
 	w.mount.shown, w.mount.check = -1, &Check{}
 	w.change()
@@ -50,11 +52,12 @@ func (w *world) note(format string, args ...any) {
 }
 
 // change makes a new version: of the same policy, or of another one, which makes
-// the generations say nothing.
+// the generations say nothing. A mount that is preferred has the say where they
+// do.
 func (w *world) change() {
 	n := len(w.history)
 	uid := "u"
-	if w.random.IntN(2) == 0 {
+	if w.first == "watch" && w.random.IntN(2) == 0 {
 		uid = fmt.Sprint("u", n)
 	}
 	doc := &document.Document{Revision: fmt.Sprint("r", n), Policies: []document.PolicyRef{{UID: uid, Generation: int64(n)}}}
@@ -72,7 +75,7 @@ func (w *world) deliver() {
 	}
 	w.watch.check.Mark(w.now)
 	w.watch.shown = w.newest()
-	w.say(0, w.update(w.watch.shown, w.watch.check))
+	w.say("watch", w.update(w.watch.shown, w.watch.check))
 }
 
 func (w *world) update(shown int, check *Check) Update {
@@ -83,7 +86,11 @@ func (w *world) update(shown int, check *Check) Update {
 	return u
 }
 
-func (w *world) say(source int, u Update) {
+func (w *world) say(who string, u Update) {
+	source := 1
+	if who == w.first {
+		source = 0
+	}
 	w.choice.hear(saying{source: source, update: u}, w.now)
 	w.look()
 }
@@ -105,8 +112,9 @@ func (w *world) sync() {
 	}
 	w.mount.shown = oldest + w.random.IntN(len(w.history)-oldest)
 	w.mount.check.Mark(w.now)
+	w.mount.lost = false
 	w.note("the mount shows %d", w.mount.shown)
-	w.say(1, w.update(w.mount.shown, w.mount.check))
+	w.say("mount", w.update(w.mount.shown, w.mount.check))
 }
 
 // late reports whether the kubelet has to sync now.
@@ -120,7 +128,22 @@ func (w *world) lose() {
 	u := w.update(w.watch.shown, w.watch.check)
 	u.Err, u.Reason = errors.New("away"), ReasonUnreachable
 	w.note("the watch is lost at %d", w.watch.shown)
-	w.say(0, u)
+	w.say("watch", u)
+}
+
+// loseMount makes the volume unreadable; it is back with what it showed, or more.
+func (w *world) loseMount() {
+	w.mount.lost = true
+	u := w.update(w.mount.shown, w.mount.check)
+	u.Err, u.Reason = errors.New("no rights"), ReasonUnreadable
+	w.note("the mount is lost at %d", w.mount.shown)
+	w.say("mount", u)
+}
+
+func (w *world) regainMount() {
+	w.mount.lost = false
+	w.note("the mount is back at %d", w.mount.shown)
+	w.say("mount", w.update(w.mount.shown, w.mount.check))
 }
 
 // look holds what is decided against the truth: a version never goes back.
@@ -148,7 +171,11 @@ func (w *world) step() {
 	if w.late() {
 		w.sync()
 	}
-	switch w.random.IntN(8) {
+	events := 8
+	if w.first == "mount" {
+		events = 10
+	}
+	switch w.random.IntN(events) {
 	case 0, 1:
 		w.change()
 	case 2, 3:
@@ -163,6 +190,14 @@ func (w *world) step() {
 		w.deliver()
 	case 7:
 		w.watch.stalled = true
+	case 8:
+		if !w.mount.lost && w.mount.shown >= 0 {
+			w.loseMount()
+		}
+	case 9:
+		if w.mount.lost {
+			w.regainMount()
+		}
 	}
 }
 
@@ -170,27 +205,47 @@ func (w *world) step() {
 // the end the newest is in force.
 func TestHandingOverNeverGoesBack(t *testing.T) {
 	for seed := range uint64(2000) {
-		w := newWorld(t, seed)
-		for range 60 {
-			w.step()
-		}
-		// All that goes on is the kubelet, or all that comes back is the watch.
-		if seed%2 == 0 {
-			if w.watch.up {
-				w.lose()
-			}
-			w.now = w.now.Add(mountLag)
-			w.mount.shown = w.newest()
-			w.mount.check.Mark(w.now)
-			w.say(1, w.update(w.mount.shown, w.mount.check))
-			w.now = w.now.Add(mountLag)
-			w.look()
-		} else {
-			w.watch.up, w.watch.stalled = true, false
-			w.deliver()
-		}
-		if w.inForce != w.newest() {
-			t.Fatalf("seed %d: in the end version %d is in force, not %d:\n%s", seed, w.inForce, w.newest(), strings.Join(w.log, "\n"))
-		}
+		w := newWorld(t, seed, "watch")
+		w.live(seed%2 == 0)
+		w.wantNewest(seed)
+	}
+}
+
+// Nor does it where a mount is preferred to the watch, as long as generations
+// tell.
+func TestHandingOverToAMountFirstNeverGoesBack(t *testing.T) {
+	for seed := range uint64(2000) {
+		w := newWorld(t, seed, "mount")
+		w.live(true)
+		w.wantNewest(seed)
+	}
+}
+
+// live goes through a history. In the end all that goes on is the kubelet, or all
+// that comes back is the watch.
+func (w *world) live(kubelet bool) {
+	for range 60 {
+		w.step()
+	}
+	if !kubelet {
+		w.watch.up, w.watch.stalled = true, false
+		w.deliver()
+		return
+	}
+	if w.watch.up {
+		w.lose()
+	}
+	w.now = w.now.Add(mountLag)
+	w.mount.shown = w.newest()
+	w.mount.check.Mark(w.now)
+	w.say("mount", w.update(w.mount.shown, w.mount.check))
+	w.now = w.now.Add(mountLag)
+	w.look()
+}
+
+func (w *world) wantNewest(seed uint64) {
+	w.t.Helper()
+	if w.inForce != w.newest() {
+		w.t.Fatalf("seed %d: in the end version %d is in force, not %d:\n%s", seed, w.inForce, w.newest(), strings.Join(w.log, "\n"))
 	}
 }

@@ -224,22 +224,125 @@ func TestGenerationsTellWhatIsNewer(t *testing.T) {
 			t.Errorf("generation %d is in force, not the newest", generation())
 		}
 	})
-	for _, c := range []struct {
-		a, b map[string]int64
-		want int
-	}{
-		{map[string]int64{"u": 2}, map[string]int64{"u": 1}, 1},
-		{map[string]int64{"u": 1}, map[string]int64{"u": 2}, -1},
-		{map[string]int64{"u": 1}, map[string]int64{"v": 2}, 0}, // made anew, or another one
-		{map[string]int64{"u": 2, "v": 1}, map[string]int64{"u": 1, "v": 2}, 0},
-		{map[string]int64{"u": 2, "v": 1}, map[string]int64{"u": 1}, 1},
-		{map[string]int64{"u": 1, "v": 1}, map[string]int64{"u": 1}, 0}, // added, or not yet removed
-		{nil, map[string]int64{"u": 1}, 0},
-	} {
-		if got := compare(generations(t, c.a), generations(t, c.b)); got != c.want {
-			t.Errorf("compare(%v, %v) is %d, want %d", c.a, c.b, got, c.want)
+}
+
+// withMountFirst is a mount that is preferred to a watch.
+func withMountFirst(t *testing.T, test func(p *pair)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pair{t: t, watch: newTold(), mount: newTold()}
+		p.running = start(t, Prefer(p.mount, p.watch))
+		test(p)
+	})
+}
+
+// A mount that is preferred comes back with what it had, while the watch knows of
+// more.
+func TestAPreferredSourceIsBackWithAnOlderDocument(t *testing.T) {
+	at := func(n int64) Update { return Update{Document: generations(t, map[string]int64{"u": n})} }
+	lost := func(n int64) Update {
+		u := at(n)
+		u.Err, u.Reason = errors.New("gone"), ReasonUnreadable
+		return u
+	}
+	inForce := func(p *pair, want int64, stale bool) {
+		t.Helper()
+		u := p.last()
+		if n := u.Document.Policies[0].Generation; n != want || (u.Err != nil) != stale {
+			t.Errorf("want generation %d, stale %t; got %d, %s", want, stale, n, describeUpdate(u))
 		}
 	}
+	begin := func(p *pair) {
+		p.says(p.mount, at(1))
+		p.says(p.watch, at(2))
+		inForce(p, 1, false) // the mount has the say
+		p.says(p.mount, lost(1))
+		inForce(p, 2, false)
+		p.says(p.mount, at(1))
+		inForce(p, 2, false)
+		if u := p.last(); u.Delivery != DeliveryWatch || u.Reason != ReasonNone || u.StandsIn {
+			t.Errorf("while the mount is behind: %s", describeUpdate(u))
+		}
+	}
+	t.Run("it catches up", func(t *testing.T) {
+		withMountFirst(t, func(p *pair) {
+			begin(p)
+			p.says(p.watch, at(3))
+			inForce(p, 3, false)
+			p.says(p.mount, at(2))
+			inForce(p, 3, false)
+			told := len(p.updates())
+			p.says(p.mount, at(3))
+			inForce(p, 3, false)
+			if u := p.last(); u.Delivery != DeliveryMount {
+				t.Errorf("it said %s", describeUpdate(u))
+			}
+			advance(time.Hour)
+			p.wantUpdates(told + 1)
+		})
+	})
+	t.Run("it does not", func(t *testing.T) {
+		withMountFirst(t, func(p *pair) {
+			begin(p)
+			advance(mountLag - 10*time.Second)
+			inForce(p, 2, false)
+			advance(10 * time.Second)
+			inForce(p, 1, false)
+			if u := p.last(); u.Delivery != DeliveryMount {
+				t.Errorf("it said %s", describeUpdate(u))
+			}
+		})
+	})
+	t.Run("the watch is lost meanwhile", func(t *testing.T) {
+		withMountFirst(t, func(p *pair) {
+			begin(p)
+			p.says(p.watch, lost(2))
+			inForce(p, 2, true)
+			advance(mountLag)
+			inForce(p, 1, false)
+		})
+	})
+	t.Run("the generations do not tell", func(t *testing.T) {
+		withMountFirst(t, func(p *pair) {
+			p.has(p.mount, "a")
+			advance(mountLag)
+			p.loses(p.mount, "a", ReasonUnreadable)
+			p.has(p.watch, "b")
+			p.want("b", ReasonUnreadable, DeliveryWatch, "the API", false)
+			p.has(p.mount, "a")
+			p.want("a", ReasonNone, DeliveryMount, "the mount", false)
+		})
+	})
+}
+
+// An update says whether another source has the say once it is there.
+func TestWhoStandsInSaysSo(t *testing.T) {
+	standsIn := func(p *pair, want bool) {
+		t.Helper()
+		if u := p.last(); u.StandsIn != want {
+			t.Errorf("want %t of %s", want, describeUpdate(u))
+		}
+	}
+	withPair(t, func(p *pair) {
+		p.has(p.mount, "a")
+		standsIn(p, true) // the watch has not spoken
+		p.loses(p.watch, "", ReasonNoDocument)
+		standsIn(p, false)
+		p.has(p.watch, "a")
+		standsIn(p, false)
+		p.loses(p.watch, "a", ReasonUnreachable)
+		standsIn(p, true)
+		p.loses(p.mount, "a", ReasonUnreadable) // nobody is left: the watch keeps the say
+		p.has(p.watch, "a")
+		standsIn(p, false)
+		p.loses(p.watch, "a", ReasonInvalidUpdate)
+		standsIn(p, false)
+	})
+	withPair(t, func(p *pair) {
+		p.watch.failure <- errors.New("set up wrongly")
+		p.has(p.mount, "a")
+		standsIn(p, true)
+	})
 }
 
 // After the watch is lost the mount changes to what the watch had before its

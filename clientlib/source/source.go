@@ -56,6 +56,9 @@ type Update struct {
 	// Origin is where Document came from, such as the path of the file; empty
 	// without a document.
 	Origin string
+	// StandsIn says that Document is of a source that stands in for a preferred
+	// one, see [Prefer]: that one is lost, or has not spoken yet.
+	StandsIn bool
 	// Check says when the source last made sure that this is the newest state
 	// there is. It goes on being renewed without another Update, and is no part
 	// of what [Update.Same] compares. Nil for Static.
@@ -78,7 +81,7 @@ func (u Update) Message() string {
 // content is news.
 func (u Update) Same(v Update) bool {
 	return u.Document == v.Document && u.Reason == v.Reason && u.Detail == v.Detail &&
-		u.Delivery == v.Delivery && u.Origin == v.Origin && sameFault(u.Err, v.Err)
+		u.Delivery == v.Delivery && u.Origin == v.Origin && u.StandsIn == v.StandsIn && sameFault(u.Err, v.Err)
 }
 
 func sameFault(a, b error) bool {
