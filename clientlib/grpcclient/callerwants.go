@@ -1,6 +1,8 @@
 package grpcclient
 
 import (
+	"reflect"
+
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/peer"
 )
@@ -54,10 +56,29 @@ func forget(given []grpc.CallOption) {
 	}
 }
 
-// empty clears the reply, in which an attempt before may have left a message whose
-// end did not come in time: some codecs add to what is there.
-func empty(reply any) {
-	if m, ok := reply.(interface{ Reset() }); ok {
+// asItWas keeps what a reply is before the first attempt, for [renew]: one that cannot
+// be told to be empty. It is a copy of what the reply points to, and not of what that
+// points to in turn; the zero Value for nothing to keep.
+func asItWas(reply any) reflect.Value {
+	v := reflect.ValueOf(reply)
+	if _, resets := reply.(resetter); resets || v.Kind() != reflect.Pointer || v.IsNil() {
+		return reflect.Value{}
+	}
+	was := reflect.New(v.Type().Elem()).Elem()
+	was.Set(v.Elem())
+	return was
+}
+
+// renew takes out of the reply what an attempt before may have left in it, such as a
+// message whose end did not come in time: some codecs add to what is there.
+func renew(reply any, was reflect.Value) {
+	if m, resets := reply.(resetter); resets {
 		m.Reset()
+		return
+	}
+	if was.IsValid() {
+		reflect.ValueOf(reply).Elem().Set(was)
 	}
 }
+
+type resetter interface{ Reset() }

@@ -129,15 +129,56 @@ func (mergingCodec) Unmarshal(data []byte, v any) error {
 	return proto.UnmarshalOptions{Merge: true}.Unmarshal(data, v.(proto.Message))
 }
 
+// plainReply is a message of a codec that knows no Reset.
+type plainReply struct {
+	Preset string
+	Paths  []string
+	notes  map[string]int
+}
+
+type plainCodec struct{ mergingCodec }
+
+func (plainCodec) Unmarshal(data []byte, v any) error {
+	var m fieldmaskpb.FieldMask
+	if err := proto.Unmarshal(data, &m); err != nil {
+		return err
+	}
+	out := v.(*plainReply)
+	out.Paths = append(out.Paths, m.GetPaths()...)
+	if out.notes == nil {
+		out.notes = map[string]int{}
+	}
+	out.notes[m.GetPaths()[1]]++
+	return nil
+}
+
+// What the caller put into a reply is there for each attempt, and what an attempt put
+// there is not.
+func TestAReplyThatCannotBeResetIsAsItWas(t *testing.T) {
+	doc := rules(t, `"timeouts":{"attempt":"100ms"},`+listed)
+	inFakeTime(t, setup{doc: doc, answer: leavesAMessage}, func(b *bench) {
+		got := plainReply{Preset: "of the caller"}
+		if err := b.conn.Invoke(b.ctx, get, ping, &got, grpc.ForceCodec(plainCodec{})); err != nil {
+			t.Fatal(err)
+		}
+		if want := []string{"of attempt", "3"}; !slices.Equal(got.Paths, want) || len(got.notes) != 1 || got.Preset != "of the caller" {
+			t.Errorf("the reply is %+v", got)
+		}
+	})
+}
+
+// leavesAMessage sends a message in time, and its end only the third time.
+func leavesAMessage(n int, s grpc.ServerStream) error {
+	if err := s.SendMsg(&fieldmaskpb.FieldMask{Paths: []string{"of attempt", strconv.Itoa(n)}}); err != nil || n == 3 {
+		return err
+	}
+	return hangs(n, s)
+}
+
 // A message may come in time and the end of its RPC not.
 func TestAReplyHasNothingOfAnEarlierAttempt(t *testing.T) {
 	doc := rules(t, `"timeouts":{"attempt":"100ms"},`+listed)
-	inFakeTime(t, setup{doc: doc, answer: func(n int, s grpc.ServerStream) error {
-		if err := s.SendMsg(&fieldmaskpb.FieldMask{Paths: []string{"of attempt", strconv.Itoa(n)}}); err != nil || n == 3 {
-			return err
-		}
-		return hangs(n, s)
-	}}, func(b *bench) {
+	inFakeTime(t, setup{doc: doc, answer: leavesAMessage}, func(b *bench) {
 		var got fieldmaskpb.FieldMask
 		if err := b.conn.Invoke(b.ctx, get, ping, &got, grpc.ForceCodec(mergingCodec{})); err != nil {
 			t.Fatal(err)

@@ -194,6 +194,8 @@ func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool)
 	switch {
 	case silent && begins(text, unprocessedTexts):
 		return failure.Unprocessed, true
+	case broke && begins(text, unprocessedTexts):
+		return failure.Disconnected, true // the server had begun to answer
 	case broke && begins(inner(text), brokenTexts):
 		return failure.Disconnected, true
 	case begins(text, protocolTexts):

@@ -3,6 +3,7 @@ package grpcclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -356,6 +357,73 @@ func TestAPanicEndsItsCall(t *testing.T) {
 			t.Errorf("the next probe: %v", err)
 		}
 	})
+}
+
+// panickingCodec panics at messages of one side.
+type panickingCodec struct {
+	mergingCodec
+	sends, receives bool
+}
+
+func (c panickingCodec) Marshal(v any) ([]byte, error) {
+	if c.sends {
+		panic("of the codec, at a message to send")
+	}
+	return c.mergingCodec.Marshal(v)
+}
+
+func (c panickingCodec) Unmarshal(data []byte, v any) error {
+	if c.receives {
+		panic("of the codec, at a message received")
+	}
+	return c.mergingCodec.Unmarshal(data, v)
+}
+
+// The same of a codec, which works while a stream is sent and received.
+func TestAPanicOfACodecEndsItsCall(t *testing.T) {
+	doc := rules(t, `"timeouts":{"bodyIdle":"1h"},"circuitBreaker":{"failures":1,"recovery":"1s"}`)
+	streams := map[string]*grpc.StreamDesc{"unary": nil, "server stream": serverStream, "client stream": clientStream, "both": bothStreams}
+	for name, desc := range streams {
+		for _, codec := range []panickingCodec{{sends: true}, {receives: true}} {
+			t.Run(fmt.Sprintf("%s, sending %t", name, codec.sends), func(t *testing.T) {
+				inFakeTime(t, setup{doc: doc, answer: failsTimes(1, fails(codes.Unavailable))}, func(b *bench) {
+					_, _ = b.invoke(b.ctx) // opens the circuit
+					b.later(time.Second)
+					func() {
+						defer func() { _ = recover() }()
+						callWith(b, desc, grpc.ForceCodec(codec))
+						t.Error("nothing panicked")
+					}()
+					b.later(time.Millisecond)
+					if n := b.timers.Live(); n != 0 {
+						t.Errorf("%d timers are running", n)
+					}
+					if n := len(b.events.calls); n != 2 {
+						t.Errorf("%d calls are told of", n)
+					}
+					if _, err := b.invoke(b.ctx); err != nil {
+						t.Errorf("the next probe: %v", err)
+					}
+				})
+			})
+		}
+	}
+}
+
+// callWith makes a unary call, or a stream with a message each way.
+func callWith(b *bench, desc *grpc.StreamDesc, opts ...grpc.CallOption) {
+	if desc == nil {
+		_, _ = b.invoke(b.ctx, opts...)
+		return
+	}
+	s, err := b.conn.NewStream(b.ctx, desc, chat, opts...)
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	_ = s.SendMsg(ping)
+	_ = s.CloseSend()
+	_ = s.RecvMsg(reply())
 }
 
 // T05 hashicorp/go-retryablehttp#272.

@@ -3,6 +3,7 @@ package grpcclient
 import (
 	"context"
 	"errors"
+	"reflect"
 	"time"
 
 	"google.golang.org/grpc"
@@ -41,6 +42,10 @@ func (i *interceptors) unary(ctx context.Context, method string, req, reply any,
 
 // attempts is the attempt loop of a unary call.
 func (f *flight) attempts(ctx context.Context, reply any, opts []grpc.CallOption, invoke func(context.Context, []grpc.CallOption) error) error {
+	var was reflect.Value
+	if f.Policy.MaxAttempts > 1 {
+		was = asItWas(reply)
+	}
 	for {
 		if err := f.lapse(); err != nil {
 			return err
@@ -48,7 +53,7 @@ func (f *flight) attempts(ctx context.Context, reply any, opts []grpc.CallOption
 		a := f.openUnary(ctx)
 		if f.Attempts() > 1 {
 			forget(opts)
-			empty(reply)
+			renew(reply, was)
 		}
 		res := a.classify(a.guard(func(ctx context.Context) error { return invoke(ctx, a.callOptions(opts)) }))
 		a.compareHeaders()

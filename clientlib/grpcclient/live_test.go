@@ -1,6 +1,9 @@
 package grpcclient_test
 
 import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -9,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
@@ -79,13 +83,54 @@ func TestRealFailuresHaveTheirKind(t *testing.T) {
 		}, kinds.BodyError, codes.ResourceExhausted},
 		{"the words of another failure", func(r *rawRequest) { r.refuse("14", refusedWords) }, kinds.Status, codes.Unavailable},
 		{"an error after a message", func(r *rawRequest) { pong(r); r.end("13", "late") }, kinds.Status, codes.Internal},
+		{"going away within an answer", func(r *rawRequest) { pong(r); r.goAway(r.id-1, http2.ErrCodeNo) }, kinds.Disconnected, codes.Unavailable},
+		{"a proxy's 502", func(r *rawRequest) {
+			r.headers(false, ":status", "502", "content-type", "text/html")
+			_ = r.framer.WriteData(r.id, true, []byte("<html>"))
+		}, kinds.Status, codes.Unavailable},
+		{"a reply twice", func(r *rawRequest) { pong(r); pong(r) }, kinds.ProtocolError, codes.Internal},
+		{"a second reply", func(r *rawRequest) { pong(r); r.message(wrapperspb.String("pong")); r.end("0", "") }, kinds.ProtocolError, codes.Internal},
+		{"no status", func(r *rawRequest) { pong(r); r.headers(true, "x", "y") }, kinds.Status, codes.Unknown},
+		{"a code beyond all numbers", func(r *rawRequest) { r.refuse("99999999999999999999", "odd") }, kinds.ProtocolError, codes.Unknown},
+		{"a negative code", func(r *rawRequest) { r.refuse("-1", "odd") }, kinds.Status, codes.Code(1<<32 - 1)},
+		{"compressed in no way", func(r *rawRequest) {
+			r.begin()
+			_ = r.framer.WriteData(r.id, false, []byte{1, 0, 0, 0, 0})
+			r.end("0", "")
+		}, kinds.ProtocolError, codes.Internal},
+		{"compressed in an unknown way", func(r *rawRequest) {
+			r.headers(false, ":status", "200", "content-type", "application/grpc", "grpc-encoding", "zzz")
+			_ = r.framer.WriteData(r.id, false, []byte{1, 0, 0, 0, 1, 'x'})
+			r.end("0", "")
+		}, kinds.BodyError, codes.Internal},
+		{"compressed, and broken", func(r *rawRequest) {
+			r.headers(false, ":status", "200", "content-type", "application/grpc", "grpc-encoding", "gzip")
+			_ = r.framer.WriteData(r.id, false, []byte{1, 0, 0, 0, 1, 'x'})
+			r.end("0", "")
+		}, kinds.BodyError, codes.Internal},
+		{"compressed beyond the limit", func(r *rawRequest) {
+			r.headers(false, ":status", "200", "content-type", "application/grpc", "grpc-encoding", "gzip")
+			bomb := zipped(1 << 20)
+			_ = r.framer.WriteData(r.id, false, append(binary.BigEndian.AppendUint32([]byte{1}, uint32(len(bomb))), bomb...))
+			r.end("0", "")
+		}, kinds.BodyError, codes.ResourceExhausted},
+		{"a length that lies", func(r *rawRequest) {
+			r.begin()
+			_ = r.framer.WriteData(r.id, false, []byte{0, 0, 0, 0, 99, 'x'})
+			r.end("0", "")
+		}, kinds.ProtocolError, codes.Internal},
+		{"a length of 4 GiB", func(r *rawRequest) { r.begin(); _ = r.framer.WriteData(r.id, false, []byte{0, 255, 255, 255, 255}) }, kinds.BodyError, codes.ResourceExhausted},
+		{"headers that cannot be decoded", func(r *rawRequest) {
+			_ = r.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: r.id, BlockFragment: []byte{0xff, 0xff, 0xff}, EndHeaders: true})
+		}, kinds.Disconnected, codes.Unavailable},
 		{"a code that nobody knows", func(r *rawRequest) { r.refuse("9999", "odd") }, kinds.Status, codes.Code(9999)},
 		{"the words of another failure after headers", func(r *rawRequest) { r.begin(); r.end("5", refusedWords) }, kinds.Status, codes.NotFound},
 		{"a limit of the server's own", func(r *rawRequest) { pong(r); r.end("4", "the query took too long") }, kinds.Status, codes.DeadlineExceeded},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			conn, _, events := dialRaw(t, `"timeouts":{"total":"20s"}`, c.react, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1000)))
+			const rules = `"timeouts":{"total":"20s"},"retry":{"maxAttempts":2,"backoff":{"initial":"1ms"}}`
+			conn, _, events := dialRaw(t, rules, c.react, grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1000)))
 			err := roundTrip(t.Context(), conn)
 			var e *clientlib.Error
 			if errors.As(err, &e) == (c.kind == kinds.Status) || status.Code(err) != c.code {
@@ -96,6 +141,15 @@ func TestRealFailuresHaveTheirKind(t *testing.T) {
 			}
 		})
 	}
+}
+
+// zipped returns that many bytes of nothing, compressed.
+func zipped(size int) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, _ = w.Write(make([]byte, size))
+	_ = w.Close()
+	return b.Bytes()
 }
 
 // golang/go#20985: what a server did not process is repeated, whoever says what,

@@ -186,8 +186,11 @@ func (s *stream) Header() (metadata.MD, error) {
 // is told from one that does not answer.
 func (s *stream) RecvMsg(m any) error {
 	s.settleHeaders()
+	returned := false
+	defer s.unless(&returned)
 	began := s.beginRecv()
 	err := s.ClientStream.RecvMsg(m)
+	returned = true
 	s.endRecv(began)
 	if err != nil {
 		return s.over(err)
@@ -198,11 +201,22 @@ func (s *stream) RecvMsg(m any) error {
 // SendMsg sends a message. Its io.EOF says that the stream is over; why, says
 // RecvMsg.
 func (s *stream) SendMsg(m any) error {
+	returned := false
+	defer s.unless(&returned)
 	err := s.ClientStream.SendMsg(m)
+	returned = true
 	if err == nil || err == io.EOF {
 		return err
 	}
 	return s.over(err)
+}
+
+// unless ends the stream when the library, or a codec, panicked in place of
+// returning: who recovers from that will not come back to the stream.
+func (s *stream) unless(returned *bool) {
+	if !*returned {
+		_ = s.over(errPanic)
+	}
 }
 
 func (s *stream) beginRecv() time.Time {
