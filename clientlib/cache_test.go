@@ -78,6 +78,46 @@ func TestARefusedDocumentIsNotKeptOverAGoodOne(t *testing.T) {
 	}, clientlib.WithCache(dir))
 }
 
+// A pod restarts while the API server is down, and its mount lags behind: it does
+// not go back to what the mount shows.
+func TestARestartInAnOutageDoesNotGoBack(t *testing.T) {
+	dir := t.TempDir()
+	withClient(t, written(t, 2, twoSeconds), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))
+
+	synctest.Test(t, func(t *testing.T) {
+		api, mount := make(feed, 1), make(feed, 1)
+		mount <- written(t, 1, oneSecond)
+		client, err := clientlib.New(t.Context(), "checkout", clientlib.WithSource(source.Prefer(api, mount)), clientlib.WithReporter(nil),
+			clientlib.WithCache(dir), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := func(when string, total time.Duration, state clientlib.State, reason source.Reason, words string) {
+			t.Helper()
+			synctest.Wait()
+			if s := client.Status(); limit(client) != total || s.State != state || s.Reason != reason || !strings.Contains(s.Message, words) {
+				t.Errorf("%s: limit %s, status %+v", when, limit(client), s)
+			}
+		}
+		want("before the API server was heard", 2*time.Second, clientlib.StateStale, source.ReasonCached, "has not answered yet")
+		api.say(source.Update{Err: errors.New("no route"), Reason: source.ReasonUnreachable, Delivery: source.DeliveryWatch})
+		want("without the API server", 2*time.Second, clientlib.StateStale, source.ReasonCached, "no route")
+		if at := client.Status().CheckedAt; !at.IsZero() {
+			t.Errorf("nobody made sure of it, and it says %s", at)
+		}
+		mount.say(written(t, 2, twoSeconds))
+		want("the mount has caught up", 2*time.Second, clientlib.StateReady, source.ReasonUnreachable, "no route")
+		// It was restored from a backup: it has the say.
+		restored := written(t, 1, oneSecond)
+		restored.Delivery, restored.Origin = source.DeliveryWatch, "the API"
+		api.say(restored)
+		want("with the API server", time.Second, clientlib.StateReady, source.ReasonNone, "")
+		if err := client.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 func TestACachedPolicyIsEnoughForWhoRequiresOne(t *testing.T) {
 	dir := t.TempDir()
 	withClient(t, written(t, 1, oneSecond), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))
@@ -167,6 +207,7 @@ func TestADiskThatCanBeHadAgainIsNoWarning(t *testing.T) {
 func TestADiskThatFailsIsLoggedBesideManyWarnings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	withClient(t, noDocument, func(t *testing.T, f *fixture) {
+		synctest.Wait()
 		for i := range 20 {
 			f.Warn(strings.Repeat("x", i+1))
 		}

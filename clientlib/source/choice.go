@@ -173,11 +173,12 @@ func (c *choice) held(next int, now time.Time) time.Duration {
 	return max(mountLag-now.Sub(from.changed), 0)
 }
 
-// heldBack is how long a preferred source that is back has to wait yet, since what
+// heldBack is how long a preferred mount that is back has to wait yet, since what
 // it has is older. It has the say and may be right, in a cluster that was
 // restored from a backup; that no mount lags behind for longer bounds the wait.
+// The API server does not lag.
 func (c contender) heldBack(order int, now time.Time) time.Duration {
-	if order >= 0 {
+	if order >= 0 || c.update.Delivery == DeliveryWatch {
 		return 0
 	}
 	since := c.changed

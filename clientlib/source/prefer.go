@@ -26,7 +26,7 @@ import (
 // minutes after the one in force came, or was replaced, may be a mount that lags
 // behind, and has to stand for three minutes. The same revision in both hands
 // over without a change. Until then, and when no source is well, the document in
-// force stays, and the update says why. A preferred source that is back with what
+// force stays, and the update says why. A preferred mount that is back with what
 // the generations say is older has the say again when that changes, or after
 // three minutes.
 //

@@ -302,6 +302,15 @@ func TestAPreferredSourceIsBackWithAnOlderDocument(t *testing.T) {
 			inForce(p, 1, false)
 		})
 	})
+	t.Run("it is an API server, which does not lag", func(t *testing.T) {
+		withPair(t, func(p *pair) {
+			p.says(p.mount, at(2))
+			p.says(p.watch, lost(2))
+			inForce(p, 2, false)
+			p.says(p.watch, at(1)) // of a cluster that was restored
+			inForce(p, 1, false)
+		})
+	})
 	t.Run("the generations do not tell", func(t *testing.T) {
 		withMountFirst(t, func(p *pair) {
 			p.has(p.mount, "a")

@@ -142,8 +142,9 @@ const (
 	// ReasonSetUp: a source of several is set up wrongly and delivers nothing.
 	// The rest is as with ReasonUnreachable.
 	ReasonSetUp Reason = "SetUp"
-	// ReasonCached: no source has a document, so the last good one of an
-	// earlier process is in force, see clientlib.WithCache.
+	// ReasonCached: no source has a document, or only one that stands in for
+	// another and has an older one, so the last good one of an earlier process is
+	// in force, see clientlib.WithCache.
 	ReasonCached Reason = "Cached"
 
 	// ReasonSubPathMount is a warning: the file is mounted with subPath, which

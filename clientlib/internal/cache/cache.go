@@ -11,6 +11,7 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/internal/lineage"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
@@ -37,7 +38,11 @@ type Options struct {
 
 // New returns a source that says what another one says, keeps each document of
 // it on disk, and puts what was kept in the place of a document that is not
-// there: with an error, and source.ReasonCached.
+// there: with an error, and source.ReasonCached. So it does with a document of a
+// source that stands in for another one (source.Update.StandsIn), as long as the
+// generations of the policies say that what was kept is newer: a restart must not
+// go back where a process that goes on would not. The source that has the say is
+// never overruled.
 //
 // What was kept is read once, when it is needed, and used only when it is whole
 // and was kept for the same client and namespace. Writing happens beside the
@@ -71,8 +76,14 @@ func (c *cached) Run(ctx context.Context, sink func(source.Update)) error {
 	kept := c.whenNeeded()
 	return c.Source.Run(ctx, func(u source.Update) {
 		if u.Document == nil {
-			sink(c.substitute(u, kept()))
+			sink(c.substitute(u, kept(), "the source has no document"))
 			return
+		}
+		if u.StandsIn {
+			if e := kept(); e != nil && lineage.Compare(e.document, u.Document) > 0 {
+				sink(c.substitute(u, e, "the preferred source has not answered yet, and what stands in for it is older"))
+				return
+			}
 		}
 		kept = nothing
 		sink(u)
@@ -102,17 +113,23 @@ func (c *cached) whenNeeded() func() *entry {
 }
 
 // substitute puts what was kept, if anything, in the place of the document that
-// an update does not have.
-func (c *cached) substitute(u source.Update, kept *entry) source.Update {
+// an update has or has not. Why is for one that does not say itself what is wrong.
+func (c *cached) substitute(u source.Update, kept *entry, why string) source.Update {
 	if kept == nil {
 		return u
 	}
 	err := u.Err
-	if err == nil {
-		err = errors.New("the source has no document")
+	switch text := u.Message(); {
+	case err != nil:
+	case text != "":
+		err = errors.New(text)
+	default:
+		err = errors.New(why)
 	}
-	u.Err = fmt.Errorf("%w; until there is one, the document kept on %s is in force", err, kept.Kept.UTC().Format(time.RFC3339))
+	u.Err = fmt.Errorf("%w; until there is a newer one, the document kept on %s is in force", err, kept.Kept.UTC().Format(time.RFC3339))
 	u.Reason, u.Detail = source.ReasonCached, ""
+	// Nobody has made sure of it.
+	u.Check = nil
 	u.Document, u.Raw, u.Origin = kept.document, kept.raw, c.path()
 	return u
 }

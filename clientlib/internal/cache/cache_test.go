@@ -172,6 +172,72 @@ func TestTheNextProcessHasWhatWasKept(t *testing.T) {
 	})
 }
 
+// at is a document of one policy at a generation; uid tells policies apart.
+func at(t *testing.T, uid string, generation int64) source.Update {
+	t.Helper()
+	raw, err := document.Render(&document.Document{Client: "checkout", Policies: []document.PolicyRef{{Name: "p", UID: uid, Generation: generation}}})
+	must(t, err)
+	return has(t, string(raw))
+}
+
+func standIn(u source.Update, warning string) source.Update {
+	u.StandsIn, u.Check = true, &source.Check{}
+	u.Check.Mark(time.Now())
+	if warning != "" {
+		u.Reason, u.Detail = source.ReasonUnreachable, warning
+	}
+	return u
+}
+
+// What stands in for another source is held against what was kept; what has the
+// say never is, and nothing is once a source's document came through.
+func TestWhatStandsInDoesNotGoBehindWhatWasKept(t *testing.T) {
+	broken := standIn(at(t, "u", 4), "")
+	broken.Err, broken.Reason = errors.New("client/policy.json is broken"), source.ReasonInvalidInitial
+	for _, c := range []struct {
+		name   string
+		says   []source.Update
+		kept   []bool // whether what was kept is in force after each
+		words  string // of the first
+		onDisk int64  // generation that the next process finds
+	}{
+		{"older", []source.Update{standIn(at(t, "u", 4), "")}, []bool{true}, "has not answered yet", 5},
+		{"older, with a warning", []source.Update{standIn(at(t, "u", 4), "API: no route"), standIn(at(t, "u", 3), "API: no route")}, []bool{true, true}, "API: no route", 5},
+		{"older, with an error", []source.Update{broken}, []bool{true}, "client/policy.json is broken", 5},
+		{"the same", []source.Update{standIn(at(t, "u", 5), "API: no route")}, []bool{false}, "", 5},
+		{"newer", []source.Update{standIn(at(t, "u", 6), "API: no route")}, []bool{false}, "", 6},
+		{"older, then newer, then older", []source.Update{standIn(at(t, "u", 4), ""), standIn(at(t, "u", 6), ""), standIn(at(t, "u", 4), "")}, []bool{true, false, false}, "", 4},
+		{"it cannot be told", []source.Update{standIn(at(t, "v", 1), "")}, []bool{false}, "", 1},
+		{"older, and has the say", []source.Update{at(t, "u", 4)}, []bool{false}, "", 4},
+		{"older, then older with the say", []source.Update{standIn(at(t, "u", 4), ""), at(t, "u", 4)}, []bool{true, false}, "", 4},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				first := startProcess(t, dir, "checkout", "")
+				first.hears(at(t, "u", 5))
+				first.stop()
+				p := startProcess(t, dir, "checkout", "")
+				for i, says := range c.says {
+					u := p.hears(says)
+					kept := u.Reason == source.ReasonCached && u.Err != nil && u.Document.Policies[0].Generation == 5 && u.Check == nil
+					passed := u.Reason == says.Reason && u.Document == says.Document && u.Check == says.Check
+					if kept != c.kept[i] || passed == c.kept[i] {
+						t.Errorf("update %d became %+v", i, u)
+					}
+					if i == 0 && !strings.Contains(u.Message(), c.words) {
+						t.Errorf("the message is %q", u.Message())
+					}
+				}
+				p.stop()
+				if u, notes := after(t, dir, "checkout", ""); u.Document == nil || u.Document.Policies[0].Generation != c.onDisk || len(notes) > 0 {
+					t.Errorf("the next process has %+v, noted %q", u.Document, notes)
+				}
+			})
+		})
+	}
+}
+
 func TestATombstoneIsKept(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
