@@ -101,20 +101,27 @@ func NewReader(opts ...Option) *Reader {
 // [RefuseSpent] was given. A deadline can only shorten what the context has:
 // where it says nothing that counts, the context is the request's own.
 func (r *Reader) Begin(in *Incoming) (ctx context.Context, done func(), refused bool) {
+	ctx, done, refused, _ = r.begin(in)
+	return ctx, done, refused
+}
+
+// begin is Begin, and says whether the context is another one: those of programs need
+// not be comparable.
+func (r *Reader) begin(in *Incoming) (ctx context.Context, done func(), refused, changed bool) {
 	now := time.Now() //nolint:forbidigo // where what a peer has left becomes a point in time
 	end, ok := r.read(in, now)
 	if !ok {
-		return in.Context, nothing, false
+		return in.Context, nothing, false, false
 	}
 	if r.refuse && !now.Before(end) {
-		return in.Context, nothing, true
+		return in.Context, nothing, true, false
 	}
 	ctx = Until(in.Context, end)
 	if !r.endContext {
-		return ctx, nothing, false
+		return ctx, nothing, false, true
 	}
 	ctx, cancel := context.WithDeadline(ctx, end)
-	return ctx, cancel, false
+	return ctx, cancel, false, true
 }
 
 func nothing() {}

@@ -14,7 +14,7 @@ import "net/http"
 func Middleware(next http.Handler, opts ...Option) http.Handler {
 	r := NewReader(opts...)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		ctx, done, refused := r.Begin(&Incoming{
+		ctx, done, refused, changed := r.begin(&Incoming{
 			Context:  req.Context(),
 			Addr:     ParseAddr(req.RemoteAddr),
 			Request:  req,
@@ -26,7 +26,7 @@ func Middleware(next http.Handler, opts ...Option) http.Handler {
 			http.Error(w, "the deadline of the request has passed", http.StatusGatewayTimeout)
 			return
 		}
-		if ctx == req.Context() {
+		if !changed {
 			next.ServeHTTP(w, req)
 			return
 		}

@@ -431,3 +431,25 @@ func files(t *testing.T) int {
 	}
 	return len(entries)
 }
+
+// uncomparable is a context that a program hands on by value.
+type uncomparable struct {
+	context.Context
+	values []string
+}
+
+// Two contexts of such a type cannot be asked whether they are the same one.
+func TestTheContextOfAnotherMiddlewareIsHandedOn(t *testing.T) {
+	for _, sent := range []string{"", "1500"} {
+		handler, got := captured()
+		req := httptest.NewRequest(http.MethodGet, "/", nil)
+		req = req.WithContext(uncomparable{req.Context(), []string{"mine"}})
+		if sent != "" {
+			req.Header.Set("X-Deadline-Ms", sent)
+		}
+		deadline.Middleware(handler, deadline.TrustEveryone()).ServeHTTP(httptest.NewRecorder(), req)
+		if _, own := (*got).(uncomparable); own != (sent == "") || deadline.Has(*got) == own {
+			t.Errorf("with %q it is served with %T", sent, *got)
+		}
+	}
+}

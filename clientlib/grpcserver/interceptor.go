@@ -43,12 +43,13 @@ func UnaryInterceptor(opts ...deadline.Option) grpc.UnaryServerInterceptor {
 func StreamInterceptor(opts ...deadline.Option) grpc.StreamServerInterceptor {
 	r := deadline.NewReader(opts...)
 	return func(srv any, stream grpc.ServerStream, _ *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		ctx, done, refused := r.Begin(incoming(stream.Context()))
+		given := &served{stream.Context()}
+		ctx, done, refused := r.Begin(incoming(given))
 		defer done()
 		if refused {
 			return errSpent
 		}
-		if ctx != stream.Context() {
+		if ctx != context.Context(given) {
 			stream = &budgeted{ServerStream: stream, ctx: ctx}
 		}
 		return handler(srv, stream)
@@ -56,6 +57,10 @@ func StreamInterceptor(opts ...deadline.Option) grpc.StreamServerInterceptor {
 }
 
 var errSpent = status.Error(codes.DeadlineExceeded, "the deadline of the request has passed")
+
+// served is the context of a stream as something that can be compared: that of an
+// interceptor before this one need not be.
+type served struct{ context.Context }
 
 // budgeted is a stream with the budget in its context.
 type budgeted struct {

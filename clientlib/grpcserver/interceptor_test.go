@@ -212,3 +212,36 @@ func TestAnUntrustedPeerCannotHaveItselfRefused(t *testing.T) {
 		}
 	})
 }
+
+// uncomparable is a context that a program hands on by value.
+type uncomparable struct {
+	context.Context
+	values []string
+}
+
+type uncomparableStream struct{ grpc.ServerStream }
+
+func (s uncomparableStream) Context() context.Context {
+	return uncomparable{s.ServerStream.Context(), []string{"mine"}}
+}
+
+// Two contexts of such a type cannot be asked whether they are the same one.
+func TestTheContextOfAnotherInterceptorIsHandedOn(t *testing.T) {
+	for _, sent := range []metadata.MD{nil, metadata.Pairs("x-deadline-ms", "1500")} {
+		var served context.Context
+		err := grpcserver.StreamInterceptor(deadline.TrustEveryone())(nil, uncomparableStream{stream{metadata.NewIncomingContext(t.Context(), sent)}},
+			&grpc.StreamServerInfo{}, func(_ any, s grpc.ServerStream) error { served = s.Context(); return nil })
+		if _, own := served.(uncomparable); err != nil || own != (sent == nil) || deadline.Has(served) == own {
+			t.Errorf("with %v: %v, served with %T", sent, err, served)
+		}
+	}
+}
+
+type stream struct{ ctx context.Context }
+
+func (s stream) Context() context.Context   { return s.ctx }
+func (stream) SetHeader(metadata.MD) error  { return nil }
+func (stream) SendHeader(metadata.MD) error { return nil }
+func (stream) SetTrailer(metadata.MD)       {}
+func (stream) SendMsg(any) error            { return nil }
+func (stream) RecvMsg(any) error            { return nil }
