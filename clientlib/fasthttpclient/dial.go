@@ -47,31 +47,46 @@ func (d *dialer) await(ctx context.Context, addr string, within time.Duration) (
 	if ctx.Done() == nil {
 		return d.now(addr, within)
 	}
-	type result struct {
-		conn net.Conn
-		err  error
-	}
-	done, gone := make(chan result, 1), new(atomic.Bool)
+	done, gone := make(chan dialled, 1), new(atomic.Bool)
 	go func() {
-		conn, err := d.now(addr, within)
-		if gone.Swap(true) {
-			if conn != nil {
-				_ = conn.Close()
+		var r dialled
+		defer func() {
+			r.panicked = recover()
+			if gone.Swap(true) {
+				r.drop()
+				return
 			}
-			return
-		}
-		done <- result{conn, err}
+			done <- r
+		}()
+		r.err = errNoConn // of one that does not return
+		r.conn, r.err = d.now(addr, within)
 	}()
 	select {
 	case r := <-done:
+		if r.panicked != nil {
+			panic(r.panicked) //nolint:forbidigo // as if the function had been called here, where it can be recovered from
+		}
 		return r.conn, r.err
 	case <-ctx.Done():
 		if gone.Swap(true) {
-			if r := <-done; r.conn != nil {
-				_ = r.conn.Close()
-			}
+			r := <-done
+			r.drop()
 		}
 		return nil, context.Cause(ctx)
+	}
+}
+
+// dialled is what a dial brought. What panicked after its call had gone is dropped as
+// its connection is: who would have recovered from it is not there any more.
+type dialled struct {
+	conn     net.Conn
+	err      error
+	panicked any
+}
+
+func (r *dialled) drop() {
+	if r.conn != nil {
+		_ = r.conn.Close()
 	}
 }
 

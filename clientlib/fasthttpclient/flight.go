@@ -36,6 +36,10 @@ type flight struct {
 	// first spares a call that needs only one attempt an allocation.
 	first     attempt
 	firstUsed bool
+	last      *attempt // nil before the first one
+	// undecided says that the engine was not told yet how the attempt under way ended,
+	// settled that it was told how the call did.
+	undecided, settled bool
 }
 
 // result is what an attempt brought: a response or an error, never both.
@@ -91,10 +95,57 @@ func urlOf(req *fasthttp.Request) *url.URL {
 // host, and in mode Shadow, which changes nothing.
 func (f *flight) native() bool { return f.Policy == budgetOnly || f.Policy.Shadow }
 
-// run is the attempt loop of one hop.
+// run makes one hop.
 func (f *flight) run(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Response) (retry bool, err error) {
 	f.body = newRequestBody(req, f.Policy)
 	defer f.body.settle()
+	returned := false
+	defer func() {
+		if !returned {
+			f.panicked()
+		}
+	}()
+	retry, err = f.tries(h, hc, req, resp)
+	returned = true
+	return retry, err
+}
+
+// panicked ends the call for a panic of what the program has in it, such as a dial
+// function, the stream of a body or a connection, which somebody may recover from.
+func (f *flight) panicked() {
+	out := engine.Outcome{Kind: failure.Unknown, Status: engine.NoStatus}
+	a := f.last
+	switch {
+	case a == nil:
+		return
+	case f.redirect != nil:
+		a.finish(false)
+		a.end(out)
+		f.settleRedirect()
+	case f.settled:
+		a.finish(false)
+		a.end(out)
+	case f.undecided:
+		decision := f.Decide(out)
+		a.finish(false)
+		f.conclusion(out, engine.Attribution{}, decision)
+	default:
+		a.finish(false)
+		f.settled = true
+		f.Settle(out, engine.Attribution{}, engine.Decision{})
+	}
+	a.connected()
+	f.over()
+}
+
+// conclusion tells the engine how the call ended with what was just decided.
+func (f *flight) conclusion(o engine.Outcome, a engine.Attribution, d engine.Decision) {
+	f.settled = true
+	f.Conclude(o, a, d)
+}
+
+// tries is the attempt loop of one hop.
+func (f *flight) tries(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, resp *fasthttp.Response) (retry bool, err error) {
 	for {
 		if err := f.lapse(); err != nil {
 			return false, err
@@ -102,6 +153,7 @@ func (f *flight) run(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, re
 		a := f.open(h, hc)
 		res := a.send(req, resp, &f.body)
 		if res.outcome.OK && !f.waits(resp) {
+			f.settled = true
 			f.Succeed(res.outcome.Status)
 			return f.deliver(a, resp)
 		}
@@ -110,6 +162,7 @@ func (f *flight) run(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, re
 			res.outcome.Replayable = f.body.replayable()
 		}
 		decision := f.Decide(res.outcome)
+		f.undecided = false
 		if !decision.Retry {
 			return f.conclude(a, resp, res, decision)
 		}
@@ -138,6 +191,7 @@ func (f *flight) lapse() error {
 // end ends the call between two attempts.
 func (f *flight) end(o engine.Outcome, a engine.Attribution, cause error) error {
 	f.over()
+	f.settled = true
 	f.Settle(o, a, engine.Decision{})
 	return asFamily(f.Failure(o, a, engine.Decision{}, cause))
 }
@@ -149,7 +203,7 @@ func (f *flight) open(h *host, hc *fasthttp.HostClient) *attempt {
 		// The limits of an attempt that ended may be about to fire.
 		a = new(attempt)
 	}
-	f.firstUsed = true
+	f.firstUsed, f.last, f.undecided = true, a, true
 	a.flight, a.host, a.hc = f, h, hc
 	_, a.began = f.BeginAttempt()
 	a.OnLimit(a)
@@ -177,13 +231,13 @@ func (f *flight) conclude(a *attempt, resp *fasthttp.Response, res result, d eng
 			forget(resp)
 		}
 		f.over()
-		f.Conclude(res.outcome, res.attribution, d)
+		f.conclusion(res.outcome, res.attribution, d)
 		return res.again && f.native(), asFamily(f.Failure(res.outcome, res.attribution, d, res.err))
 	}
 	if f.waits(resp) {
 		f.redirect = &redirect{a, res.outcome, d}
 	} else {
-		f.Conclude(res.outcome, res.attribution, d)
+		f.conclusion(res.outcome, res.attribution, d)
 	}
 	return f.deliver(a, resp)
 }
@@ -216,7 +270,7 @@ func (f *flight) next(p *engine.Policy) {
 // settleRedirect ends the call with the redirect that it waits on.
 func (f *flight) settleRedirect() {
 	r := f.redirect
-	f.redirect = nil
+	f.redirect, f.settled = nil, true
 	f.Settle(r.outcome, engine.Attribution{}, r.decision)
 	if r.attempt.ended.Load() {
 		f.over()

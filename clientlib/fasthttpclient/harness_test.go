@@ -3,6 +3,7 @@ package fasthttpclient_test
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"log/slog"
 	"net"
@@ -24,7 +25,10 @@ import (
 )
 
 // fasthttp cleans up behind its clients by itself, some seconds after their last use.
+// The checks of the battery wait far more than they compute, so more of them run at a
+// time than there are processors.
 func TestMain(m *testing.M) {
+	_ = flag.Set("test.parallel", "8")
 	goleak.VerifyTestMain(m,
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*Client).mCleaner"),
 		goleak.IgnoreAnyFunction("github.com/valyala/fasthttp.(*HostClient).connsCleaner"),

@@ -178,7 +178,14 @@ func (h *host) plain(hc *fasthttp.HostClient, req *fasthttp.Request, resp *fasth
 	if d := req.GetTimeOut(); d > 0 {
 		x.deadline = now().Add(d)
 	}
+	returned := false
+	defer func() {
+		if !returned {
+			x.release(false) // something of the program's panicked
+		}
+	}()
 	retry, err = x.plain(req, resp)
+	returned = true
 	if x.conn == nil {
 		x.recycle() // else it belongs to a stream
 	}
