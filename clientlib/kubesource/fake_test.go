@@ -45,6 +45,7 @@ type fakeAPI struct {
 	// answer answers in the place of the server where it returns true.
 	answer func(w http.ResponseWriter, r *http.Request, watch bool) bool
 	open   []net.Conn
+	asked  []time.Time // when each list and each watch was asked for
 
 	dials, lists, accepted atomic.Int64 // accepted watches
 	alive                  atomic.Int64 // connections that the source has not closed
@@ -244,6 +245,7 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if !watching {
 		f.lists.Add(1)
 	}
+	f.asked = append(f.asked, time.Now())
 	f.mu.Unlock()
 	switch {
 	case answer != nil && answer(w, r, watching):

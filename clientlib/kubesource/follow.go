@@ -29,9 +29,6 @@ const (
 	// proof is how long a watch has to stay open after a failure, unless it
 	// delivers, to count as one.
 	proof = time.Second
-	// reconnectSpread bounds the random pause before a watch is renewed, since a
-	// server that ends ends all its watches at once.
-	reconnectSpread = 500 * time.Millisecond
 	// watchMin and watchMax bound the time after which the server is asked to
 	// end a watch; watchSlack later it is ended here.
 	watchMin, watchMax = 5 * time.Minute, 10 * time.Minute
@@ -57,20 +54,23 @@ type follower struct {
 	name     string
 	sessions *sessions
 	pace     pace
+	rota     *rota
 	emit     func(sighting)
 
-	object  string    // resourceVersion of the ConfigMap as delivered, empty without one
-	looked  bool      // something was ever told
-	again   bool      // the last round ended without a failure of the server
-	proven  bool      // a watch of this round was one
-	denied  bool      // the server does not take the token of a file
-	refused string    // that token, empty where the file cannot be read
-	away    time.Time // when the server could not be reached last
-	failing time.Time // since when, zero when all is well
-	trouble *trouble  // what was told, nil when all is well
-	turns   int       // how often that became another one since all was well
-	turned  time.Time // when that was last
-	polling bool      // what was told along with it
+	object  string        // resourceVersion of the ConfigMap as delivered, empty without one
+	looked  bool          // something was ever told
+	again   bool          // the last round ended without a failure of the server
+	proven  bool          // a watch of this round was one
+	spread  time.Duration // the longest pause after the watch that ended last, zero once it was made
+	denied  bool          // the server does not take the token of a file
+	refused string        // that token, empty where the file cannot be read
+	woken   bool          // the last rest ended early
+	away    time.Time     // when the server could not be reached last
+	failing time.Time     // since when, zero when all is well
+	trouble *trouble      // what was told, nil when all is well
+	turns   int           // how often that became another one since all was well
+	turned  time.Time     // when that was last
+	polling bool          // what was told along with it
 }
 
 // follow goes on until ctx ends.
@@ -80,10 +80,10 @@ func (f *follower) follow(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
-		wait := portion(reconnectSpread, rand.Float64())
+		wait := f.scatter()
 		// Starting over is no failure, unless it does not help.
 		if f.again = !f.again && (isGone(err) || errors.Is(err, errStalled)); !f.again {
-			wait = f.fail(err, listed)
+			wait = max(wait, f.fail(err, listed))
 		}
 		if !f.pause(ctx, wait) {
 			return
@@ -91,21 +91,37 @@ func (f *follower) follow(ctx context.Context) {
 	}
 }
 
-// pause waits, for a new token not longer than tokenLook after it is there. It
-// returns false when ctx is over.
+// scatter returns a random pause before a watch that ended is made anew, zero
+// where there was none or its pause was made already.
+func (f *follower) scatter() time.Duration {
+	pause := portion(f.spread, rand.Float64())
+	f.spread = 0
+	return pause
+}
+
+// pause waits, not longer than until another place is refused no more, and for a
+// new token not longer than tokenLook after it is there. It returns false when ctx
+// is over.
 func (f *follower) pause(ctx context.Context, d time.Duration) bool {
-	if !f.denied {
-		return f.rest(ctx, d)
-	}
-	for ; d > 0; d -= tokenLook {
-		if !f.rest(ctx, min(d, tokenLook)) {
+	for {
+		step := d
+		if f.denied {
+			step = min(d, tokenLook)
+		}
+		if !f.rest(ctx, step) {
 			return false
 		}
-		if token, err := os.ReadFile(f.config.BearerTokenFile); err == nil && string(token) != f.refused {
+		if d -= step; d <= 0 || f.woken || f.denied && f.isRenewed() {
 			return true
 		}
 	}
-	return true
+}
+
+// isRenewed reports whether the file has another token than the one that was
+// refused.
+func (f *follower) isRenewed() bool {
+	token, err := os.ReadFile(f.config.BearerTokenFile)
+	return err == nil && string(token) != f.refused
 }
 
 // round lists once, then watches for as long as one watch can go on where the
@@ -126,7 +142,7 @@ func (f *follower) round(ctx context.Context) (listed bool, err error) {
 		if version, err = f.watch(ctx, session, version); err != nil {
 			return !f.proven, err
 		}
-		if !f.pause(ctx, portion(reconnectSpread, rand.Float64())) {
+		if !f.pause(ctx, f.scatter()) {
 			return false, ctx.Err()
 		}
 	}
@@ -136,6 +152,7 @@ func (f *follower) round(ctx context.Context) (listed bool, err error) {
 // watch that failed has to prove itself.
 func (f *follower) listed(found *look) {
 	f.looked, f.object = true, found.object
+	f.rota.allowed(f.place)
 	if !f.polling {
 		f.trouble = nil
 	}
@@ -172,7 +189,10 @@ func (f *follower) fail(err error, listed bool) time.Duration {
 	if !lasting {
 		f.away = now
 	}
-	wait := f.pace.wait(lasting && now.Sub(f.away) >= startUp, retryAfter(err), rand.Float64())
+	wait := f.wait(err, lasting, now)
+	if trouble.denied() && !listed {
+		wait = f.rota.refused(f.place, now, wait, f.maxDeniedBackoff)
+	}
 	if f.looked && f.trouble == nil && now.Sub(f.failing) < f.grace {
 		return wait
 	}
@@ -183,6 +203,16 @@ func (f *follower) fail(err error, listed bool) time.Duration {
 	f.looked, f.polling = true, listed
 	f.emit(sighting{trouble: f.trouble, polling: f.polling})
 	return wait
+}
+
+// wait returns the time until the next attempt. A server that refuses while it
+// starts is asked as in an outage that has only begun.
+func (f *follower) wait(err error, lasting bool, now time.Time) time.Duration {
+	outage := now.Sub(f.failing)
+	if lasting {
+		outage = 0
+	}
+	return f.pace.wait(lasting && now.Sub(f.away) >= startUp, outage, retryAfter(err), rand.Float64())
 }
 
 // isNews reports whether a failure is told in the place of the one that was. One
@@ -199,16 +229,19 @@ func (f *follower) isNews(t *trouble, now time.Time) bool {
 	}
 }
 
-// rest waits; it returns false when ctx is over.
+// rest waits, or until it is woken. It returns false when ctx is over.
 func (f *follower) rest(ctx context.Context, d time.Duration) bool {
 	timer := f.clock.NewTimer(d)
 	defer timer.Stop()
+	f.woken = false
 	select {
 	case <-ctx.Done():
 		return false
+	case <-f.rota.wake(f.place):
+		f.woken = true
 	case <-timer.C():
-		return true
 	}
+	return true
 }
 
 // list reads the ConfigMap, and which version of all of them that was.
@@ -279,7 +312,13 @@ func (f *follower) watch(ctx context.Context, s *session, version string) (strin
 	}
 	defer w.end(cancel)
 	defer stream.Stop()
+	began := w.clock.Now()
 	err = w.run(ctx, stream, lasts+watchSlack)
+	f.spread = minSpread
+	if stood := w.clock.Now().Sub(began); stood < lasts-time.Second {
+		f.spread = min(spread(stood), f.maxBackoff) // it was not asked to end yet
+	}
+	f.pace.first = f.spread / 2
 	return w.version, err
 }
 

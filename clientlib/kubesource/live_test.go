@@ -159,6 +159,7 @@ func (p *pod) follower(t *testing.T, namespace string) (f *follower, s *session,
 	s, err := shared.get()
 	must(t, err)
 	f = &follower{
+		rota: newRota(1),
 		name: "timeouts-checkout", sessions: shared, emit: func(sighting) {},
 		options: options{config: p.config, namespace: namespace, check: MaxCheck, clock: clock.System()},
 	}

@@ -20,7 +20,7 @@ const (
 	MaxCheck = 10 * time.Minute
 	// DefaultMaxBackoff bounds the time between two attempts while the API
 	// server cannot be reached.
-	DefaultMaxBackoff = 4 * time.Second
+	DefaultMaxBackoff = 15 * time.Second
 	// DefaultMaxDeniedBackoff is the same while it refuses.
 	DefaultMaxDeniedBackoff = time.Minute
 )
@@ -76,9 +76,12 @@ func WithCheck(d time.Duration) Option {
 // WithMaxBackoff bounds the time between two attempts: while the API server
 // cannot be reached, and while it refuses (401, 403). The times begin with a
 // quarter of a second and a second, double each time up to the bound, and are
-// shortened at random by up to a half. The longer the bounds, the gentler to a
-// server that comes back, and the later the newest policy after that. The
-// defaults are [DefaultMaxBackoff] and [DefaultMaxDeniedBackoff].
+// shortened at random by up to a half. While the server cannot be reached they
+// stay below four seconds, or a quarter of the outage where that is more; while
+// it refuses both ConfigMaps, these take turns, so that rights are noticed in half
+// of the time. The longer the bounds, the gentler to a server that comes back, and
+// the later the newest policy after that. The defaults are [DefaultMaxBackoff] and
+// [DefaultMaxDeniedBackoff].
 func WithMaxBackoff(unreachable, denied time.Duration) Option {
 	return func(o *options) {
 		if unreachable < initialBackoff || denied < initialDeniedBackoff {

@@ -75,9 +75,10 @@ func (w *watched) Run(ctx context.Context, sink func(source.Update)) error {
 	defer following.Wait()
 	defer cancel()
 	names := []string{configMap + "-" + w.client, configMap}
+	rota := newRota(len(names))
 	for i, name := range names {
 		f := &follower{
-			place: i, name: name, options: o, sessions: sessions,
+			place: i, name: name, options: o, sessions: sessions, rota: rota,
 			pace: pace{max: o.maxBackoff, maxDenied: o.maxDeniedBackoff},
 		}
 		f.emit = func(s sighting) {

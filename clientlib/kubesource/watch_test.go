@@ -93,7 +93,7 @@ func TestAWatchGoesOnWhereTheLastOneEnded(t *testing.T) {
 			advance(time.Minute)
 			f.endWatches(nil)
 		}
-		advance(time.Second)
+		advance(maxSpread)
 		f.put("timeouts-checkout", docFor(t, "b"))
 		advance(time.Millisecond)
 		h.want("b", source.ReasonNone, source.DeliveryWatch)
@@ -113,16 +113,16 @@ func TestAForgottenVersionIsListedAnew(t *testing.T) {
 		f.endWatches(nil)
 		f.set(func() { f.version += 100; f.forgets = f.version })
 		f.put("timeouts-checkout", docFor(t, "b"))
-		advance(2 * reconnectSpread)
+		advance(maxSpread + time.Second)
 		h.want("b", source.ReasonNone, source.DeliveryWatch)
 
 		advance(time.Minute)
 		f.set(func() { f.deaf = true })
 		f.endWatches(gone())
-		advance(2 * reconnectSpread)
+		advance(maxSpread + time.Second)
 		f.put("timeouts-checkout", docFor(t, "c"))
 		f.endWatches(gone())
-		advance(2 * time.Second)
+		advance(maxSpread + time.Second)
 		h.want("c", source.ReasonNone, source.DeliveryWatch)
 		h.wantUpdates(3)
 	})
@@ -160,7 +160,7 @@ func TestAnOutageIsToldOnceAndEnds(t *testing.T) {
 		f.set(func() { f.down = false })
 		advance(DefaultMaxBackoff + time.Second)
 		h.want("b", source.ReasonNone, source.DeliveryWatch)
-		if age := time.Since(h.last().Check.Last()); age > 5*time.Second {
+		if age := time.Since(h.last().Check.Last()); age > DefaultMaxBackoff+time.Second {
 			t.Errorf("after the outage the check is %s old", age)
 		}
 	})
@@ -226,6 +226,63 @@ func TestARefusalIsToldOnceAndAskedAboutSlowly(t *testing.T) {
 		f.set(func() { f.refuse = nil })
 		advance(DefaultMaxDeniedBackoff + time.Second)
 		h.want("b", source.ReasonNone, source.DeliveryWatch)
+	})
+}
+
+// The places take turns while both are refused, and rights that one of them
+// notices wake the other.
+//
+// Case R29.
+func TestRightsThatWereMissingForLongAreNoticedInHalfTheTime(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		for round := range 20 {
+			f.set(func() { f.refuse = func(bool) *metav1.Status { return forbidden() } })
+			f.endWatches(nil)
+			advance(10 * time.Minute)
+			h.want("a", source.ReasonForbidden, source.DeliveryWatch)
+			before := f.lists.Load()
+			advance(time.Hour)
+			// A place each 45 s on average, as if each were on its own.
+			if n := int(f.lists.Load() - before); n < 120 || n > 200 {
+				t.Errorf("round %d: %d requests in an hour", round, n)
+			}
+			before = f.lists.Load()
+			f.set(func() { f.refuse = nil })
+			advance(DefaultMaxDeniedBackoff/2 + time.Millisecond)
+			h.want("a", source.ReasonNone, source.DeliveryWatch)
+			if n := f.lists.Load() - before; n != 2 {
+				t.Errorf("round %d: %d lists once the rights were there, want one of each place", round, n)
+			}
+			advance(time.Minute)
+		}
+	})
+}
+
+// Rights for one place only do not make the other one ask more often.
+func TestAPlaceThatStaysRefusedAsksSlowly(t *testing.T) {
+	refuse := func(names ...string) func(http.ResponseWriter, *http.Request, bool) bool {
+		return func(w http.ResponseWriter, r *http.Request, _ bool) bool {
+			for _, name := range names {
+				if r.URL.Query().Get("fieldSelector") == "metadata.name="+name {
+					respond(w, http.StatusForbidden, forbidden())
+					return true
+				}
+			}
+			return false
+		}
+	}
+	prepare := func(f *fakeAPI) { with(t, "a")(f); f.answer = refuse("timeouts", "timeouts-checkout") }
+	withFake(t, prepare, func(t *testing.T, f *fakeAPI, h *heard) {
+		advance(10 * time.Minute)
+		f.set(func() { f.answer = refuse("timeouts") })
+		advance(DefaultMaxDeniedBackoff + time.Second)
+		h.want("a", source.ReasonNone, source.DeliveryWatch)
+		before := f.lists.Load()
+		advance(time.Hour)
+		reads := int(time.Hour / (DefaultCheck * 4 / 5))
+		if n := int(f.lists.Load() - before); n < 60 || n > 120+reads {
+			t.Errorf("%d requests in an hour", n)
+		}
 	})
 }
 
@@ -538,26 +595,42 @@ func TestRunSaysWhatIsSetUpWrongly(t *testing.T) {
 func TestPace(t *testing.T) {
 	p := pace{max: 4 * time.Second, maxDenied: time.Minute}
 	for i, want := range []time.Duration{250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2 * time.Second, 4 * time.Second, 4 * time.Second} {
-		if got := p.wait(false, 0, 0); got != want {
+		if got := p.wait(false, 0, 0, 0); got != want {
 			t.Errorf("wait %d is %s, want %s", i+1, got, want)
 		}
 	}
-	if got := p.wait(false, 0, 0.999); got > 2010*time.Millisecond || got < 2*time.Second {
+	if got := p.wait(false, 0, 0, 0.999); got > 2010*time.Millisecond || got < 2*time.Second {
 		t.Errorf("the shortest wait is %s", got)
 	}
 	for i, want := range []int{1, 2, 4, 8, 16, 32, 60, 60} {
-		if got := p.wait(true, 0, 0); got != time.Duration(want)*time.Second {
+		if got := p.wait(true, 0, 0, 0); got != time.Duration(want)*time.Second {
 			t.Errorf("slow wait %d is %s, want %d s", i+1, got, want)
 		}
 	}
-	if got := p.wait(false, 10*time.Second, 1); got != 12500*time.Millisecond {
+	for outage, want := range map[time.Duration]time.Duration{0: 6 * time.Second, 20 * time.Second: 6 * time.Second, 40 * time.Second: 10 * time.Second, time.Hour: 15 * time.Second} {
+		long := pace{max: 15 * time.Second, failures: 20}
+		if got := long.wait(false, outage, 0, 0); got != want {
+			t.Errorf("%s into an outage the wait is %s, want %s", outage, got, want)
+		}
+	}
+	stood := pace{max: 15 * time.Second, first: 1500 * time.Millisecond}
+	for i, want := range []time.Duration{1500 * time.Millisecond, 3 * time.Second, 6 * time.Second, 6 * time.Second} {
+		if got := stood.wait(false, time.Second, 0, 0); got != want {
+			t.Errorf("after a watch that stood, wait %d is %s, want %s", i+1, got, want)
+		}
+	}
+	brief := pace{max: time.Second, first: 1500 * time.Millisecond}
+	if got := brief.wait(false, time.Hour, 0, 0); got != time.Second {
+		t.Errorf("with a bound of 1s the wait is %s", got)
+	}
+	if got := p.wait(false, 0, 10*time.Second, 1); got != 12500*time.Millisecond {
 		t.Errorf("with Retry-After 10s the wait is %s", got)
 	}
-	if got := p.wait(false, time.Hour, 0); got != maxRetryAfter {
+	if got := p.wait(false, 0, time.Hour, 0); got != maxRetryAfter {
 		t.Errorf("with Retry-After 1h the wait is %s", got)
 	}
 	p.reset()
-	if got := p.wait(true, 0, 0); got != time.Second {
+	if got := p.wait(true, 0, 0, 0); got != time.Second {
 		t.Errorf("after a success the slow wait is %s", got)
 	}
 }
