@@ -293,15 +293,20 @@ func TestAnEditDoesNotAskForItsNamespace(t *testing.T) {
 		work work
 		out  plan.Output
 		want bool
+		// postponed is what is wanted where the statuses were postponed.
+		postponed bool
 	}{
-		{"nothing to do", work{}, plan.Output{}, false},
-		{"an edit", write("timeouts"), plan.Output{}, false},
-		{"a new document", write("timeouts", "timeouts-new"), plan.Output{}, true},
-		{"a policy is gone", write("timeouts-old"), plan.Output{}, true},
-		{"a tombstone goes", work{deletions: []string{"timeouts-old"}}, plan.Output{}, true},
-		{"an event", work{}, plan.Output{Events: []plan.Event{{Policy: "a"}}}, true},
+		{"nothing to do", work{}, plan.Output{}, false, false},
+		{"an edit", write("timeouts"), plan.Output{}, false, false},
+		{"a new document", write("timeouts", "timeouts-new"), plan.Output{}, true, true},
+		{"a policy is gone", write("timeouts-old"), plan.Output{}, true, true},
+		{"a tombstone goes", work{deletions: []string{"timeouts-old"}}, plan.Output{}, true, true},
+		{"an event", work{}, plan.Output{Events: []plan.Event{{Policy: "a"}}}, true, false},
 	} {
-		if got := mayCreate(f, c.out, c.work); got != c.want {
+		if got := mayCreate(f, c.out, c.work, true); got != c.postponed {
+			t.Errorf("%s, statuses postponed: %t, want %t", c.name, got, c.postponed)
+		}
+		if got := mayCreate(f, c.out, c.work, false); got != c.want {
 			t.Errorf("%s: %t, want %t", c.name, got, c.want)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -117,6 +118,9 @@ func (r *TimeoutPolicyReconciler) applyDocument(ctx context.Context, f *facts, o
 		WithLabels(document.Labels).
 		WithAnnotations(document.Annotations).
 		WithData(map[string]string{v1alpha1.DocumentKey: string(data)})
+	key := documentKey(f.namespace, document.ConfigMap)
+	r.echoes.begin(key)
+	defer func() { r.echoes.end(key, ptr.Deref(configMap.ResourceVersion, "")) }()
 	err = r.Client.Apply(ctx, configMap, client.FieldOwner(v1alpha1.OperatorFieldManager), client.ForceOwnership)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
@@ -160,9 +164,13 @@ func (r *TimeoutPolicyReconciler) deleteDocument(ctx context.Context, f *facts, 
 
 // mayCreate reports whether the work may make an object in the namespace, or has
 // to do with policies that vanished. An edit does neither, and then nobody needs
-// to be asked whether the namespace is there: what is patched is.
-func mayCreate(f *facts, out plan.Output, w work) bool {
-	return len(w.deletions)+len(out.Events) > 0 || slices.ContainsFunc(w.writes, func(document plan.RenderedDocument) bool {
+// to be asked whether the namespace is there: what is patched is. Where the
+// statuses were postponed, it was asked when they were.
+func mayCreate(f *facts, out plan.Output, w work, postponed bool) bool {
+	if len(out.Events) > 0 && !postponed {
+		return true
+	}
+	return len(w.deletions) > 0 || slices.ContainsFunc(w.writes, func(document plan.RenderedDocument) bool {
 		stored, there := f.documents[document.ConfigMap]
 		return !there || f.withdraws(stored)
 	})

@@ -9,6 +9,7 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
@@ -40,15 +41,21 @@ type TimeoutPolicyReconciler struct {
 	memos    memos
 	refusals refusals
 	written  ownWrites
+	echoes   echoes
+	backlog  backlog
 	counts   ledger
 }
 
 // Reconcile brings one namespace up to date. The request has no name. What the
 // end of the process cut short is no error.
 func (r *TimeoutPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
+	r.backlog.begin(req.Namespace)
 	result, err := r.reconcile(ctx, req.Namespace)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctrl.Result{}, nil
+	}
+	if r.echoes.takeMissed(req.Namespace) && err == nil {
+		return ctrl.Result{RequeueAfter: missedRetry}, nil
 	}
 	return result, err
 }
@@ -63,8 +70,9 @@ func (r *TimeoutPolicyReconciler) reconcile(ctx context.Context, namespace strin
 		return ctrl.Result{}, err
 	}
 	todo := difference(facts, out)
-	if mayCreate(facts, out, todo) {
+	if mayCreate(facts, out, todo, r.backlog.isPostponed(namespace)) {
 		if gone, err := r.namespaceGone(ctx, namespace); gone || err != nil {
+			r.backlog.settle(namespace)
 			return ctrl.Result{}, err
 		}
 	}
@@ -80,11 +88,20 @@ func (r *TimeoutPolicyReconciler) reconcile(ctx context.Context, namespace strin
 	if len(kept.why) > 0 {
 		out = out.WithPending(kept.why)
 	}
-	statusErr := r.writeStatuses(ctx, facts, out)
 	r.expected.set(facts, out, failed, kept.why)
+	changed := r.changedStatuses(facts, out)
+	if len(changed) > 0 && applyErr == nil && r.backlog.postpone(namespace, facts.now) {
+		return ctrl.Result{RequeueAfter: postponedRetry, Priority: new(handler.LowPriority)}, nil
+	}
+	r.backlog.settle(namespace)
+	statusErr := r.writeStatuses(ctx, facts, out, changed)
 	r.Metrics.observe(facts, out)
 	return ctrl.Result{RequeueAfter: requeueAfter(facts, out, kept)}, errors.Join(applyErr, statusErr)
 }
+
+// missedRetry is how soon to look again when somebody else wrote during a
+// reconcile: at once.
+const missedRetry = time.Millisecond
 
 // foreignRetry is how soon to look again at a ConfigMap that is somebody
 // else's: such a one is not watched.

@@ -26,23 +26,51 @@ func namespaceRequest(object client.Object) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace()}}
 }
 
-func ownNamespace(_ context.Context, object client.Object) []reconcile.Request {
-	return []reconcile.Request{namespaceRequest(object)}
+// enqueue has a namespace looked at as soon as a worker is free.
+func (r *TimeoutPolicyReconciler) enqueue(q queue, object client.Object) {
+	r.backlog.add(object.GetNamespace())
+	q.Add(namespaceRequest(object))
 }
 
 // policyEvents follows a policy at once when somebody changed it, with the
-// periodic resync, and after a while when only its status changed: that was
-// probably ourselves, but a status that somebody else wrote is put right.
-func policyEvents(later time.Duration) handler.EventHandler {
+// periodic resync, and after a while when only its status changed and not by
+// ourselves: a status that somebody else wrote is put right.
+func (r *TimeoutPolicyReconciler) policyEvents(later time.Duration) handler.EventHandler {
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { q.Add(namespaceRequest(e.Object)) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) { q.Add(namespaceRequest(e.Object)) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { r.enqueue(q, e.Object) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			r.echoes.gone(policyKey(e.Object.GetNamespace(), e.Object.GetName()))
+			r.enqueue(q, e.Object)
+		},
 		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
-			if statusOnly(e.ObjectOld, e.ObjectNew) {
+			switch {
+			case !statusOnly(e.ObjectOld, e.ObjectNew):
+				r.enqueue(q, e.ObjectNew)
+			case !r.echoes.isEcho(policyKey(e.ObjectNew.GetNamespace(), e.ObjectNew.GetName()), e.ObjectNew):
 				addLater(q, namespaceRequest(e.ObjectNew), later)
-				return
 			}
-			q.Add(namespaceRequest(e.ObjectNew))
+		},
+	}
+}
+
+// documentEvents follows a document at once when somebody else wrote or deleted
+// it, and with the periodic resync, which hands in one version twice.
+func (r *TimeoutPolicyReconciler) documentEvents() handler.EventHandler {
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) {
+			if !r.echoes.isEcho(documentKey(e.Object.GetNamespace(), e.Object.GetName()), e.Object) {
+				r.enqueue(q, e.Object)
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+			r.echoes.gone(documentKey(e.Object.GetNamespace(), e.Object.GetName()))
+			r.enqueue(q, e.Object)
+		},
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if e.ObjectOld.GetResourceVersion() == e.ObjectNew.GetResourceVersion() ||
+				!r.echoes.isEcho(documentKey(e.ObjectNew.GetNamespace(), e.ObjectNew.GetName()), e.ObjectNew) {
+				r.enqueue(q, e.ObjectNew)
+			}
 		},
 	}
 }
@@ -74,7 +102,7 @@ func servicesOf(object client.Object) []string {
 
 // serviceEvents follows a Service that comes, goes or changes its ports, for
 // every namespace with a policy that names it.
-func serviceEvents(cached client.Reader) handler.EventHandler {
+func (r *TimeoutPolicyReconciler) serviceEvents(cached client.Reader) handler.EventHandler {
 	enqueue := func(ctx context.Context, service client.Object, q queue) {
 		var policies storedPolicyList
 		key := client.ObjectKeyFromObject(service).String()
@@ -83,7 +111,7 @@ func serviceEvents(cached client.Reader) handler.EventHandler {
 			return
 		}
 		for i := range policies.Items {
-			q.Add(namespaceRequest(&policies.Items[i]))
+			r.enqueue(q, &policies.Items[i])
 		}
 	}
 	return handler.Funcs{

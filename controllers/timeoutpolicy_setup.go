@@ -10,7 +10,6 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/timeout-operator/timeout-operator/internal/plan"
@@ -96,9 +95,9 @@ func (r *TimeoutPolicyReconciler) watch(mgr ctrl.Manager, options Options) error
 				return mgr.GetLogger().WithValues("namespace", request.Namespace)
 			},
 		}).
-		Watches(&storedPolicy{}, policyEvents(debounce)).
-		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(ownNamespace)).
-		Watches(&corev1.Service{}, serviceEvents(mgr.GetCache()))
+		Watches(&storedPolicy{}, r.policyEvents(debounce)).
+		Watches(&corev1.ConfigMap{}, r.documentEvents()).
+		Watches(&corev1.Service{}, r.serviceEvents(mgr.GetCache()))
 	if !options.Plan.ReportingDisabled {
 		builder = builder.
 			Watches(&storedReport{}, reportEvents(debounce, &r.counts, mgr.GetCache())).

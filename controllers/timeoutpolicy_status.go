@@ -22,16 +22,21 @@ import (
 	"github.com/timeout-operator/timeout-operator/internal/plan"
 )
 
-// writeStatuses is the one place where a status is written. Each policy is
-// tried, whatever became of the others; the events of a policy follow its
-// status.
-func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, out plan.Output) error {
+// changedStatuses are those that have to be written.
+func (r *TimeoutPolicyReconciler) changedStatuses(f *facts, out plan.Output) []*plan.PolicyStatus {
 	var changed []*plan.PolicyStatus
 	for i := range out.Statuses {
 		if status := &out.Statuses[i]; status.Changed && !r.refusals.has(status, f.now) {
 			changed = append(changed, status)
 		}
 	}
+	return changed
+}
+
+// writeStatuses is the one place where a status is written. Each policy is
+// tried, whatever became of the others; the events of a policy follow its
+// status.
+func (r *TimeoutPolicyReconciler) writeStatuses(ctx context.Context, f *facts, out plan.Output, changed []*plan.PolicyStatus) error {
 	r.written.add(f.namespace, work{}, changed)
 	written := make([]bool, len(changed))
 	errs := inParallel(ctx, len(changed), func(i int) (err error) {
@@ -130,6 +135,9 @@ func (r *TimeoutPolicyReconciler) writeStatus(ctx context.Context, namespace str
 	}
 	policy := &storedPolicy{}
 	policy.Namespace, policy.Name = namespace, status.Name
+	key := policyKey(namespace, status.Name)
+	r.echoes.begin(key)
+	defer func() { r.echoes.end(key, policy.ResourceVersion) }()
 	err = r.Client.Status().Patch(ctx, policy, client.RawPatch(types.JSONPatchType, data), client.FieldOwner(v1alpha1.OperatorFieldManager))
 	switch {
 	case apierrors.IsNotFound(err), isTestFailure(err):

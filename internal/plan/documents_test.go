@@ -77,6 +77,9 @@ func TestTombstones(t *testing.T) {
 	if len(written.Documents) != 1 || !written.Documents[0].Tombstone || written.Documents[0].Current || len(written.Deletions) != 0 {
 		t.Fatalf("a document without policies becomes a tombstone: %+v", written.Documents)
 	}
+	if written.RequeueAfter != 10*time.Minute {
+		t.Errorf("a new tombstone is looked at after %s", written.RequeueAfter)
+	}
 	if doc := documentOf(t, written, "web"); !doc.Tombstone || doc.Client != "web" {
 		t.Errorf("got %+v", doc)
 	}

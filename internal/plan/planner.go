@@ -165,15 +165,18 @@ func (p *planner) tombstones(documents []RenderedDocument) ([]RenderedDocument, 
 			continue // an empty document of a valid name always renders
 		}
 		made := newMade(data, revision)
-		left := time.Duration(0)
-		if e.Tombstone && e.Revision == revision && !p.reported(e.Client) {
-			left = e.Since.Add(p.in.Options.TombstoneFor).Sub(p.in.Now)
+		if !p.reported(e.Client) {
+			// Nobody looks again because the tombstone was written: that is no news.
+			left := p.in.Options.TombstoneFor
+			if e.Tombstone && e.Revision == revision {
+				left = e.Since.Add(left).Sub(p.in.Now)
+			}
 			if left <= 0 {
 				deletions = append(deletions, name)
 				continue
 			}
+			p.tombstoneWait = sooner(p.tombstoneWait, left)
 		}
-		p.tombstoneWait = sooner(p.tombstoneWait, left)
 		documents = append(documents, *newRendered(name, e.Client, made, true, e, p.in.Now))
 	}
 	return documents, deletions

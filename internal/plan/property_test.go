@@ -194,6 +194,37 @@ func TestPlanningTheResultOfAPlanChangesNothing(t *testing.T) {
 	}
 }
 
+// Writing what was planned is no reason to plan again: the first plan knows already
+// when time alone changes it.
+func TestAPlanSaysWhenToLookAgain(t *testing.T) {
+	t.Parallel()
+	waits := 0
+	for seed := range uint64(rounds) {
+		g := newGenerator(seed)
+		in := input(g.policies(t)...)
+		if seed%2 == 0 {
+			in.Reports = []v1alpha1.ClientReport{report("web-1", "web", says("p0", v1alpha1.PolicyApplied)), report("cart-1", "cart")}
+		}
+		in = store(in, plan.Plan(in))
+		in.Now = now.Add(time.Hour)
+		in.Policies = in.Policies[:len(in.Policies)/2]
+		for i := range in.Policies {
+			in.Policies[i].Generation++
+		}
+		first := plan.Plan(in)
+		second := plan.Plan(store(in, first))
+		if first.RequeueAfter != second.RequeueAfter {
+			t.Fatalf("seed %d: look again after %s, once it is written after %s", seed, first.RequeueAfter, second.RequeueAfter)
+		}
+		if first.RequeueAfter > 0 {
+			waits++
+		}
+	}
+	if waits < rounds/4 {
+		t.Fatalf("only %d plans had to wait", waits)
+	}
+}
+
 func TestEveryEffectiveFieldComesFromAPolicyThatExists(t *testing.T) {
 	t.Parallel()
 	for seed := range uint64(rounds) {

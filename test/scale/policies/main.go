@@ -50,7 +50,7 @@ func parse(args []string, stderr io.Writer) (options, bool, error) {
 	flags.IntVar(&o.crowd.clients, "crowd-clients", 10, "named clients in that namespace")
 	flags.DurationVar(&o.idle, "idle", 30*time.Second, "how long to look on when nothing happens")
 	flags.DurationVar(&o.debounce, "report-debounce", 5*time.Second, "of the operator")
-	flags.StringVar(&o.profiles, "profiles", "", "folder for profiles of the operator: 10s of each start, 5s of the edits and of the burst, the heap before the restart; absent: none")
+	flags.StringVar(&o.profiles, "profiles", "", "folder for profiles: 10s of each start of the operator, of the API server meanwhile, 5s of the edits and of the burst, the heap before the restart; absent: none")
 	flags.StringVar(&format, "o", "text", "text or json")
 	if err := flags.Parse(args); err != nil {
 		return o, false, err

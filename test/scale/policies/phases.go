@@ -36,6 +36,7 @@ func (r *runner) start(ctx context.Context, phase string, want int) (time.Durati
 		began = r.operator.Started
 	}
 	profiled := r.profileCPU(ctx, strings.ReplaceAll(phase, " ", "-"), 10)
+	serverProfiled := r.profileServer(ctx, strings.ReplaceAll(phase, " ", "-"), 10)
 	if err := r.programmed(ctx, want); err != nil {
 		return 0, err
 	}
@@ -51,7 +52,7 @@ func (r *runner) start(ctx context.Context, phase string, want int) (time.Durati
 	r.result.Add(phase, "CPU time of the operator", usage.CPU.Seconds(), "s")
 	r.result.Add(phase, "CPU time of API server and etcd", (later - server).Seconds(), "s")
 	r.say("%s: %d Programmed after %s", phase, want, took.Round(time.Millisecond))
-	return took, errors.Join(profiled(), r.verify(ctx, want))
+	return took, errors.Join(profiled(), serverProfiled(), r.verify(ctx, want))
 }
 
 func (r *runner) arguments() []string {

@@ -10,9 +10,12 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"k8s.io/client-go/rest"
 )
 
-// profiles of the operator, as it serves them with --pprof-bind-address.
+// profiles of the operator, as it serves them with --pprof-bind-address, and of the
+// API server.
 
 // pprofAddress chooses a loopback address when profiles are wanted.
 func (r *runner) pprofAddress() error {
@@ -38,6 +41,24 @@ func (r *runner) profileCPU(ctx context.Context, name string, seconds int) func(
 	return func() error { return <-done }
 }
 
+// profileServer takes a profile of the API server in the next seconds, which does
+// the larger part of the work.
+func (r *runner) profileServer(ctx context.Context, name string, seconds int) func() error {
+	if r.profiles == "" {
+		return func() error { return nil }
+	}
+	done := make(chan error, 1)
+	go func() {
+		client, err := rest.HTTPClientFor(r.plane.Admin)
+		if err != nil {
+			done <- err
+			return
+		}
+		done <- r.save(ctx, client, fmt.Sprintf("%s/debug/pprof/profile?seconds=%d", r.plane.Server(), seconds), "server-cpu-"+name+".pprof")
+	}()
+	return func() error { return <-done }
+}
+
 func (r *runner) profileHeap(ctx context.Context) error {
 	if r.profiles == "" {
 		return nil
@@ -46,13 +67,18 @@ func (r *runner) profileHeap(ctx context.Context) error {
 }
 
 func (r *runner) profile(ctx context.Context, what, name string) error {
+	return r.save(ctx, http.DefaultClient, "http://"+r.pprof+"/debug/pprof/"+what, name)
+}
+
+// save keeps what an address answers in the folder of the profiles.
+func (r *runner) save(ctx context.Context, client *http.Client, url, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.pprof+"/debug/pprof/"+what, nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		return err
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		return err
 	}
