@@ -2,6 +2,7 @@ package grpcclient
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -42,10 +43,24 @@ func (a *attempt) classify(err error) result {
 	}
 	none.Kind = kind
 	res := result{err: err, outcome: none, unsent: unsent}
+	if kind == failure.Unknown {
+		res.err = notCancelled(err)
+	}
 	if kind == failure.Cancelled {
 		res.attribution.Source = failure.SourceCaller
 	}
 	return res
+}
+
+var errForeignCancel = errors.New("an interceptor cancelled the attempt")
+
+// notCancelled returns the error of an attempt that neither a limit nor its caller
+// ended: to nobody is that a context.Canceled.
+func notCancelled(err error) error {
+	if err == context.Canceled {
+		return errForeignCancel
+	}
+	return engine.CauseOf(err)
 }
 
 // limited is the result of an attempt that a limit, or its caller, ended; false
@@ -147,6 +162,8 @@ func blamesServer(c codes.Code) bool {
 func (a *attempt) localKind(err error) (kind failure.Kind, known bool) {
 	s, ok := status.FromError(err)
 	switch {
+	case !ok && errors.Is(err, context.DeadlineExceeded):
+		return failure.ReadTimeout, true // a limit of an interceptor's
 	case !ok:
 		return failure.Unknown, true
 	case err == grpc.ErrClientConnClosing: // by its name: the code is CANCELED
@@ -211,6 +228,8 @@ func (a *attempt) brokenKind(s *status.Status, text string) (failure.Kind, bool)
 		// A limit of the library's own, such as a service config's, or of an
 		// interceptor's. In other words it is the server's, of its own work.
 		return failure.ReadTimeout, true
+	case s.Code() == codes.Canceled && a.trailer == nil:
+		return failure.Unknown, true // by an interceptor, before anything was sent
 	default:
 		return failure.Unknown, false
 	}

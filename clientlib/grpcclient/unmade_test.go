@@ -3,7 +3,9 @@ package grpcclient_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -55,6 +57,57 @@ func TestWhatIsNotMadeIsNoFailureOfTheServer(t *testing.T) {
 				}
 				if _, err := b.invoke(b.ctx); err != nil || len(b.events.circuits) != 0 {
 					t.Errorf("the next call: %v, circuits %v", err, b.events.circuits)
+				}
+			})
+		})
+	}
+}
+
+// What an interceptor makes up, which neither a limit nor the caller did: it says
+// nothing of the server, and is no cancellation by the caller.
+func TestWhatAnInterceptorEndsIsNeitherServersNorCallers(t *testing.T) {
+	type interceptor = grpc.UnaryClientInterceptor
+	returns := func(err error) interceptor {
+		return func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+			return err
+		}
+	}
+	within := func(d time.Duration) interceptor {
+		return func(ctx context.Context, m string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+			ctx, cancel := context.WithTimeout(ctx, d)
+			defer cancel()
+			return next(ctx, m, req, reply, cc, opts...)
+		}
+	}
+	cancelled := func(ctx context.Context, m string, req, reply any, cc *grpc.ClientConn, next grpc.UnaryInvoker, opts ...grpc.CallOption) error {
+		ctx, cancel := context.WithCancel(ctx)
+		cancel()
+		return next(ctx, m, req, reply, cc, opts...)
+	}
+	for _, c := range []struct {
+		name string
+		with interceptor
+		kind kinds.Kind
+	}{
+		{"an error", returns(errors.New("odd")), kinds.Unknown},
+		{"a cancellation", returns(context.Canceled), kinds.Unknown},
+		{"a cancellation with a reason", returns(fmt.Errorf("giving up: %w", context.Canceled)), kinds.Unknown},
+		{"a cancelled context", cancelled, kinds.Unknown},
+		{"a deadline", returns(context.DeadlineExceeded), kinds.ReadTimeout},
+		{"a deadline with a reason", returns(fmt.Errorf("giving up: %w", context.DeadlineExceeded)), kinds.ReadTimeout},
+		{"a shorter context", within(time.Second), kinds.ReadTimeout},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			doc := rules(t, `"timeouts":{"attempt":"10s"},"circuitBreaker":{"failures":1,"tripKinds":["Disconnected"]}`)
+			inFakeTime(t, setup{doc: doc, answer: hangs, dial: []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.with)}}, func(b *bench) {
+				_, err := b.invoke(b.ctx)
+				e := failure(t, err)
+				if e.Kind != c.kind || b.events.last(t).Kind != c.kind || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) != c.kind.Timeout() {
+					t.Errorf("%v is a %v, told of as %v; context.Canceled %t, context.DeadlineExceeded %t", err, e.Kind, b.events.last(t).Kind,
+						errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded))
+				}
+				if s, ok := status.FromError(err); !ok || s == nil || s.Code() == codes.OK {
+					t.Errorf("status %v", s)
 				}
 			})
 		})
