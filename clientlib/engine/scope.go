@@ -51,7 +51,7 @@ type Scope struct {
 	// wait, plus one, 0 while none does. Only kept where an idle gap is limited.
 	reading  atomic.Int64
 	phase    atomic.Uint32
-	finished atomic.Bool
+	finished atomic.Bool // after a limit fired, else the phase says so
 	// asleep says that the timer does not look after the idle gap since nobody
 	// reads: the next Read wakes it.
 	asleep atomic.Bool
@@ -302,15 +302,26 @@ func (s *Scope) EndRead() {
 // Finish ends the scope: timer stopped, context cancelled. It may be called
 // more than once and from any goroutine; what fired before stays fired.
 func (s *Scope) Finish() {
-	if !s.limited || s.finished.Swap(true) {
+	if !s.limited || !s.finish() {
 		return
-	}
-	if !s.phase.CompareAndSwap(phaseHeaders, phaseDone) {
-		s.phase.CompareAndSwap(phaseBody, phaseDone)
 	}
 	s.disarm()
 	// A limit that fires at this moment is the cause, whoever comes first.
 	s.own.end(limitErrors[s.Fired()])
+}
+
+// finish ends the phase under way; false when the scope is finished already.
+func (s *Scope) finish() bool {
+	for {
+		switch phase := s.phase.Load(); {
+		case phase == phaseDone:
+			return false
+		case phase >= phaseFired:
+			return !s.finished.Swap(true)
+		case s.phase.CompareAndSwap(phase, phaseDone):
+			return true
+		}
+	}
 }
 
 // expire is what the timer calls.

@@ -19,6 +19,8 @@ type Snapshot struct {
 	// are ordered: one port before any port.
 	exact    map[string][]target
 	wildcard map[string][]target
+	// authorities remembers what was looked up.
+	authorities authorities
 }
 
 type target struct {
@@ -61,22 +63,32 @@ func (s *Snapshot) Lookup(name string, port uint16, call document.Call) *Policy 
 // it.
 func (s *Snapshot) Host(name string, port uint16) (Host, bool) {
 	u := s.find(document.NormalizeHostname(name), port)
-	return Host{u}, u != nil
+	if u == nil {
+		return Host{}, false
+	}
+	h := Host{upstream: u}
+	if len(u.routes) == 0 {
+		h.only = u.base
+	}
+	return h, true
 }
 
 // Host is the upstream of a host. What a call has to say of itself is asked for
 // only where it matters.
-type Host struct{ upstream *upstream }
+type Host struct {
+	upstream *upstream
+	only     *Policy // where there are no routes
+}
 
 // Routed reports whether Policy looks at the call.
-func (h Host) Routed() bool { return len(h.upstream.routes) > 0 }
+func (h Host) Routed() bool { return h.only == nil }
 
 // Policy finds the policy of a call to the host.
 func (h Host) Policy(call document.Call) *Policy {
-	u := h.upstream
-	if len(u.routes) == 0 {
-		return u.base
+	if h.only != nil {
+		return h.only
 	}
+	u := h.upstream
 	note(&u.called)
 	for i := range u.routes {
 		if r := &u.routes[i]; r.match.Matches(call) {

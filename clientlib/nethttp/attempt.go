@@ -246,11 +246,11 @@ func (a *attempt) bodyError(err error) error {
 // Close ends the body. The library's Close comes before the cancellation, so
 // that a connection that can be kept is.
 func (a *attempt) Close() error {
+	if a.ended.Load() {
+		return a.inner.Close()
+	}
 	a.closed.Store(true)
 	err := a.inner.Close()
-	if a.ended.Load() {
-		return err
-	}
 	now := a.Look()
 	outcome := engine.Outcome{OK: true}
 	if a.Fired() != engine.LimitNone {

@@ -100,19 +100,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func lookup(s *engine.Snapshot, req *http.Request) *engine.Policy {
-	name, port, err := document.SplitHostPort(req.URL.Host)
-	if err != nil {
-		return nil
+	var port uint16
+	switch req.URL.Scheme {
+	case "http":
+		port = 80
+	case "https":
+		port = 443
 	}
-	if port == 0 {
-		switch req.URL.Scheme {
-		case "http":
-			port = 80
-		case "https":
-			port = 443
-		}
-	}
-	host, ok := s.Host(name, port)
+	host, ok := s.Authority(req.URL.Host, port)
 	if !ok {
 		return nil
 	}
