@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net/http"
 	"slices"
 	"time"
 )
@@ -11,8 +12,8 @@ const evicted = 6 << 20
 // coldGroup times each call alone, after other work took the processor's caches:
 // what a service does between two calls. A loop of nothing but calls flatters
 // everybody, most of all those with much code and data.
-func coldGroup() *group {
-	g := stubGroup("cold", "GET on a stub transport, each call with cold caches (time and CPU are the same here)", stub{}, sequentially)
+func coldGroup(name, title string, base http.RoundTripper) *group {
+	g := stubGroup(name, title, base, sequentially)
 	open := g.open
 	g.open = func() ([]*testCase, func(), error) {
 		cases, done, err := open()
