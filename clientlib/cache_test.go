@@ -28,6 +28,12 @@ func written(t *testing.T, generation int, rules string) source.Update {
 	return source.Update{Document: doc, Raw: raw, Delivery: source.DeliveryMount, Origin: "/etc/timeouts"}
 }
 
+// settled lets the time pass after which documents are kept at once.
+func settled() {
+	<-time.After(time.Minute)
+	synctest.Wait()
+}
+
 var noDocument = source.Update{Err: errors.New("nothing there"), Reason: source.ReasonNoDocument, Delivery: source.DeliveryMount}
 
 func TestAPolicyOnDiskOutlivesTheProcess(t *testing.T) {
@@ -118,6 +124,72 @@ func TestARestartInAnOutageDoesNotGoBack(t *testing.T) {
 	})
 }
 
+// The document that a restart finds asks for what an adapter cannot do, which is
+// known only once the program has made that adapter: the last good one of the
+// process before is in force then, not nothing.
+func TestARestartWithARefusedDocumentHasTheLastGoodOne(t *testing.T) {
+	const reject = `,"onUnsupported":"Reject","timeouts":{"total":"1s","connect":"500ms"}`
+	for name, wait := range map[string]func(){"at once": func() {}, "after some seconds": func() { <-time.After(5 * time.Second) }} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			withClient(t, written(t, 1, twoSeconds), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))
+			for restart := range 2 {
+				withClient(t, written(t, 2, reject), func(t *testing.T, f *fixture) {
+					wait()
+					f.UseAdapter(weak())
+					s := f.Status()
+					if limit(f.Client) != 2*time.Second || s.State != clientlib.StateStale || s.Reason != clientlib.ReasonUnsupported || filepath.Dir(s.Origin) != dir || s.Rejected == nil {
+						t.Errorf("restart %d: limit %s, status %+v", restart, limit(f.Client), s)
+					}
+					if got := strings.Join(f.changes.results, " "); got != "applied rejected" {
+						t.Errorf("restart %d: changes: %s", restart, got)
+					}
+					if p := f.notes.last.Policies; len(p) != 1 || p[0].State != report.PolicyRejected || p[0].Generation != 2 {
+						t.Errorf("restart %d: reported %+v", restart, f.notes.last)
+					}
+					another := weak()
+					another.Adapter = "another"
+					f.UseAdapter(another)
+					if limit(f.Client) != 2*time.Second {
+						t.Errorf("restart %d: with another adapter the limit is %s", restart, limit(f.Client))
+					}
+					settled()
+				}, clientlib.WithCache(dir))
+			}
+			withClient(t, written(t, 2, reject), func(t *testing.T, f *fixture) {
+				f.UseAdapter(weak())
+				f.feed.say(written(t, 3, oneSecond))
+				if s := f.Status(); limit(f.Client) != time.Second || s.State != clientlib.StateReady || s.Origin != "/etc/timeouts" {
+					t.Errorf("with the next document: limit %s, status %+v", limit(f.Client), s)
+				}
+				settled()
+			}, clientlib.WithCache(dir))
+		})
+	}
+}
+
+// What was kept is refused too, or of long ago: then the fallback is in force, as
+// without a cache.
+func TestARefusedDocumentIsNotReplacedByAnotherOne(t *testing.T) {
+	const reject = `,"onUnsupported":"Reject","timeouts":{"total":"1s","connect":"500ms"}`
+	dir := t.TempDir()
+	withClient(t, written(t, 1, reject), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))
+	withClient(t, written(t, 2, reject), func(t *testing.T, f *fixture) {
+		f.UseAdapter(weak())
+		if s := f.Status(); limit(f.Client) != -1 || s.State != clientlib.StateFallback || s.Reason != clientlib.ReasonUnsupported {
+			t.Errorf("limit %s, status %+v", limit(f.Client), s)
+		}
+	}, clientlib.WithCache(dir))
+	withClient(t, written(t, 3, oneSecond), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))
+	withClient(t, written(t, 4, reject), func(t *testing.T, f *fixture) {
+		settled()
+		f.UseAdapter(weak())
+		if s := f.Status(); limit(f.Client) != -1 || s.State != clientlib.StateFallback {
+			t.Errorf("an adapter that comes late: limit %s, status %+v", limit(f.Client), s)
+		}
+	}, clientlib.WithCache(dir))
+}
+
 func TestACachedPolicyIsEnoughForWhoRequiresOne(t *testing.T) {
 	dir := t.TempDir()
 	withClient(t, written(t, 1, oneSecond), func(*testing.T, *fixture) {}, clientlib.WithCache(dir))
@@ -178,6 +250,7 @@ func TestADiskThatCanBeHadAgainIsNoWarning(t *testing.T) {
 	block()
 	withClient(t, written(t, 1, oneSecond), func(t *testing.T, f *fixture) {
 		f.Warn("something else")
+		settled()
 		generation := 1
 		for round := range 2 {
 			generation++
@@ -207,7 +280,7 @@ func TestADiskThatCanBeHadAgainIsNoWarning(t *testing.T) {
 func TestADiskThatFailsIsLoggedBesideManyWarnings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	withClient(t, noDocument, func(t *testing.T, f *fixture) {
-		synctest.Wait()
+		settled()
 		for i := range 20 {
 			f.Warn(strings.Repeat("x", i+1))
 		}

@@ -31,6 +31,7 @@ type Client struct {
 	reporter  Reporter
 	observers []PolicyObserver
 	fallback  *document.Document
+	cache     *cache.Cache // nil without one
 	stop      func() error
 	check     atomic.Pointer[source.Check] // of update; read without the lock
 
@@ -197,10 +198,11 @@ func (c *Client) withCache(o *options) source.Source {
 	if o.cacheDir == "" {
 		return o.source
 	}
-	return cache.New(cache.Options{
+	c.cache = cache.New(cache.Options{
 		Source: o.source, Dir: o.cacheDir, Client: c.name, Namespace: os.Getenv(report.EnvPodNamespace),
 		InForce: c.lives, Clock: c.clock, Note: c.noteCache,
 	})
+	return c.cache
 }
 
 // lives reports whether calls obey a document.

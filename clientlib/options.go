@@ -131,6 +131,11 @@ func WithRequirePolicy(d time.Duration) Option {
 // source.ReasonCached; a tombstone is kept like any other document. For
 // [WithRequirePolicy] it is a policy.
 //
+// The first document of a process is kept once it has been in force for ten
+// seconds, or when the client is closed, and later ones at once. Where an adapter
+// is used before, and has to refuse it (onUnsupported: Reject), the kept one is in
+// force instead, with the reason Unsupported.
+//
 // The directory is made (mode 0700) where it is not there. It has to belong to
 // this program alone, and to outlive the pod or at least the container (an
 // emptyDir does the latter). Clients of several names may share it. A file is

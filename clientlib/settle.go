@@ -47,9 +47,7 @@ func (c *Client) choose(doc *document.Document) bool {
 		if c.applied == nil || c.applied.Revision != doc.Revision {
 			return false
 		}
-		// An adapter that cannot honour the document came after it.
-		c.applied = nil
-		c.engine.Swap(c.fallback)
+		c.retreat()
 		return true
 	}
 	if c.applied != nil && c.applied.Revision == doc.Revision {
@@ -59,6 +57,32 @@ func (c *Client) choose(doc *document.Document) bool {
 	c.applied, c.origin, c.appliedAt = doc, c.update.Origin, c.clock.Now()
 	c.engine.Swap(doc)
 	return true
+}
+
+// retreat puts an earlier document in force, since an adapter that cannot honour
+// the one that is came after it: what an earlier process kept, if the adapters can
+// honour that, else the fallback.
+func (c *Client) retreat() {
+	c.applied, c.origin = nil, ""
+	if doc, path := c.earlier(); doc != nil {
+		c.applied, c.origin, c.appliedAt = doc, path, c.clock.Now()
+	}
+	c.engine.Swap(c.inForce())
+}
+
+// earlier returns what an earlier process kept, and its file; nil where there is
+// nothing that the adapters can honour.
+func (c *Client) earlier() (doc *document.Document, path string) {
+	if c.cache == nil {
+		return nil, ""
+	}
+	if doc, path = c.cache.Earlier(); doc == nil {
+		return nil, ""
+	}
+	if assessment := capability.Assess(doc, c.adapters); assessment.Rejection() != nil {
+		return nil, ""
+	}
+	return doc, path
 }
 
 func (c *Client) assess() {
@@ -85,12 +109,14 @@ func (c *Client) judge() (State, source.Reason, string) {
 // announce logs and tells the observers, once per change.
 func (c *Client) announce(before, after Status, swapped bool) {
 	result := "unchanged"
-	switch {
-	case swapped && c.applied != nil:
+	if swapped && c.applied != nil {
 		result = "applied"
 		c.log.Info("timeout policy in force", "revision", after.Revision, "policies", len(after.Policies), "origin", after.Origin, "tombstone", after.Tombstone)
+	}
+	switch {
 	case after.Rejected != nil && (before.Rejected == nil || before.Rejected.Revision != after.Rejected.Revision):
 		result = "rejected"
+	case result == "applied":
 	case after.Reason != before.Reason || after.Message != before.Message:
 		result = c.turn(before)
 	case after.State == before.State && after.Delivery == before.Delivery:

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
@@ -25,8 +26,8 @@ type Options struct {
 	// Client and Namespace are whose documents are kept. An empty namespace is
 	// an unknown one.
 	Client, Namespace string
-	// InForce says whether a document that was delivered came into force; one that
-	// did not is not kept over one that did. Nil means that all do.
+	// InForce says whether a document that was delivered is in force; one that is
+	// not is not kept over one that is. Nil means that all are.
 	InForce func(*document.Document) bool
 	// Clock of retries and of what is told; nil means clock.System.
 	Clock clock.Clock
@@ -36,18 +37,30 @@ type Options struct {
 	Note func(error)
 }
 
-// New returns a source that says what another one says, keeps each document of
-// it on disk, and puts what was kept in the place of a document that is not
-// there: with an error, and source.ReasonCached. So it does with a document of a
-// source that stands in for another one (source.Update.StandsIn), as long as the
-// generations of the policies say that what was kept is newer: a restart must not
-// go back where a process that goes on would not. The source that has the say is
-// never overruled.
+// Cache is a source that says what another one says, keeps each document of it on
+// disk, and puts what was kept in the place of a document that is not there: with
+// an error, and source.ReasonCached. So it does with a document of a source that
+// stands in for another one (source.Update.StandsIn), as long as the generations
+// of the policies say that what was kept is newer: a restart must not go back
+// where a process that goes on would not. The source that has the say is never
+// overruled.
 //
 // What was kept is read once, when it is needed, and used only when it is whole
 // and was kept for the same client and namespace. Writing happens beside the
 // delivery and never holds it up; Run returns after a write under way has ended.
-func New(o Options) source.Source {
+// It is run once.
+type Cache struct {
+	Options
+	create func(dir, pattern string) (tempFile, error)
+
+	mu    sync.Mutex
+	known bool   // kept and fault say what is on disk
+	kept  *entry // nil when there is nothing, or it cannot be used
+	fault error  // why not, until it was noted
+}
+
+// New returns a cache.
+func New(o Options) *Cache {
 	if dir, err := filepath.Abs(o.Dir); err == nil {
 		o.Dir = dir // the process may change its own
 	}
@@ -60,32 +73,28 @@ func New(o Options) source.Source {
 	if o.Note == nil {
 		o.Note = func(error) {}
 	}
-	return &cached{o, createTemp}
-}
-
-type cached struct {
-	Options
-	create func(dir, pattern string) (tempFile, error)
+	return &Cache{Options: o, create: createTemp}
 }
 
 // Run implements [source.Source].
-func (c *cached) Run(ctx context.Context, sink func(source.Update)) error {
+func (c *Cache) Run(ctx context.Context, sink func(source.Update)) error {
 	w := newWriter(c)
 	go w.run()
 	defer w.close()
-	kept := c.whenNeeded()
+	passed := false
 	return c.Source.Run(ctx, func(u source.Update) {
-		if u.Document == nil {
-			sink(c.substitute(u, kept(), "the source has no document"))
+		switch {
+		case passed:
+		case u.Document == nil:
+			sink(c.substitute(u, c.needed(), "the source has no document"))
 			return
-		}
-		if u.StandsIn {
-			if e := kept(); e != nil && lineage.Compare(e.document, u.Document) > 0 {
+		case u.StandsIn:
+			if e := c.needed(); e != nil && lineage.Compare(e.document, u.Document) > 0 {
 				sink(c.substitute(u, e, "the preferred source has not answered yet, and what stands in for it is older"))
 				return
 			}
 		}
-		kept = nothing
+		passed = passed || u.Document != nil
 		sink(u)
 		if u.Raw != nil && c.InForce(u.Document) {
 			w.keep(u)
@@ -93,28 +102,50 @@ func (c *cached) Run(ctx context.Context, sink func(source.Update)) error {
 	})
 }
 
-func nothing() *entry { return nil }
-
-// whenNeeded reads what was kept at the first call; nil if it cannot be used.
-func (c *cached) whenNeeded() func() *entry {
-	var found *entry
-	read := false
-	return func() *entry {
-		if read {
-			return found
-		}
-		read = true
-		var err error
-		if found, err = c.read(); err != nil && !errors.Is(err, errNothingKept) {
-			c.Note(err)
-		}
-		return found
+// Earlier returns the document that an earlier process kept, and its file, until
+// one of this process is taken for good; nil for none. It is for who has to refuse
+// the document that came in its place.
+func (c *Cache) Earlier() (doc *document.Document, path string) {
+	if e := c.look(); e != nil {
+		return e.document, c.path()
 	}
+	return nil, ""
+}
+
+// look reads what was kept, once. It is safe for concurrent use.
+func (c *Cache) look() *entry {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.known {
+		c.known = true
+		c.kept, c.fault = c.read()
+	}
+	return c.kept
+}
+
+// needed returns what was kept, and notes once why it cannot be used.
+func (c *Cache) needed() *entry {
+	found := c.look()
+	c.mu.Lock()
+	fault := c.fault
+	c.fault = nil
+	c.mu.Unlock()
+	if fault != nil && !errors.Is(fault, errNothingKept) {
+		c.Note(fault)
+	}
+	return found
+}
+
+// forget lets go of what was kept: this process has a document of its own.
+func (c *Cache) forget() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.known, c.kept, c.fault = true, nil, nil
 }
 
 // substitute puts what was kept, if anything, in the place of the document that
 // an update has or has not. Why is for one that does not say itself what is wrong.
-func (c *cached) substitute(u source.Update, kept *entry, why string) source.Update {
+func (c *Cache) substitute(u source.Update, kept *entry, why string) source.Update {
 	if kept == nil {
 		return u
 	}

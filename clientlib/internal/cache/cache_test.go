@@ -44,13 +44,25 @@ type process struct {
 	notes []string
 	stop  func()
 	mu    sync.Mutex
+	// refuses is a document that does not come into force, or not any more.
+	refuses atomic.Pointer[document.Document]
+	cache   *Cache
 }
 
-// startProcess begins a life, inside of a synctest bubble.
-func startProcess(t *testing.T, dir, client, namespace string, adjust ...func(*cached)) *process {
+// startProcess begins a life, inside of a synctest bubble, that is settled already.
+func startProcess(t *testing.T, dir, client, namespace string, adjust ...func(*Cache)) *process {
+	p := startFresh(t, dir, client, namespace, adjust...)
+	<-time.After(settleAfter)
+	synctest.Wait()
+	return p
+}
+
+// startFresh begins a life.
+func startFresh(t *testing.T, dir, client, namespace string, adjust ...func(*Cache)) *process {
 	p := &process{t: t, feed: make(fed)}
 	c := New(Options{
 		Source: p.feed, Dir: dir, Client: client, Namespace: namespace,
+		InForce: func(doc *document.Document) bool { return p.refuses.Load() != doc },
 		Note: func(err error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
@@ -60,7 +72,8 @@ func startProcess(t *testing.T, dir, client, namespace string, adjust ...func(*c
 			}
 			p.notes = append(p.notes, text)
 		},
-	}).(*cached)
+	})
+	p.cache = c
 	for _, change := range adjust {
 		change(c)
 	}
@@ -172,6 +185,74 @@ func TestTheNextProcessHasWhatWasKept(t *testing.T) {
 	})
 }
 
+// A document takes the place of what was kept once it has been in force for a
+// while: a program may come to refuse it.
+func TestADocumentHasToStandBeforeItIsKept(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		keep(t, dir, "checkout", "", someDocument)
+		earlier := func(p *process, want string) {
+			t.Helper()
+			got := ""
+			if doc, _ := p.cache.Earlier(); doc != nil {
+				got = doc.Client
+			}
+			if got != want {
+				t.Errorf("earlier is %q, want %q", got, want)
+			}
+		}
+		onDisk := func(want string) {
+			t.Helper()
+			e, err := (&Cache{Options: Options{Dir: dir, Client: "checkout"}}).read()
+			must(t, err)
+			if e.document.Client != want {
+				t.Errorf("on disk is %q, want %q", e.document.Client, want)
+			}
+		}
+
+		// It is refused in time: what was kept stays, for good.
+		refused := has(t, `{"schema":1,"client":"refused"}`)
+		p := startFresh(t, dir, "checkout", "")
+		p.hears(refused)
+		earlier(p, "checkout")
+		p.refuses.Store(refused.Document)
+		<-time.After(time.Hour)
+		earlier(p, "checkout")
+		onDisk("checkout")
+		// The next one is good.
+		p.hears(has(t, `{"schema":1,"client":"good"}`))
+		synctest.Wait()
+		earlier(p, "")
+		onDisk("good")
+		p.stop()
+
+		// It stands.
+		p = startFresh(t, dir, "checkout", "")
+		p.hears(has(t, `{"schema":1,"client":"later"}`))
+		earlier(p, "good")
+		onDisk("good")
+		<-time.After(settleAfter)
+		synctest.Wait()
+		earlier(p, "")
+		onDisk("later")
+		p.stop()
+
+		// It stands when the process ends, however soon, or is refused by then.
+		p = startFresh(t, dir, "checkout", "")
+		p.hears(has(t, `{"schema":1,"client":"brief"}`))
+		p.stop()
+		onDisk("brief")
+		p = startFresh(t, dir, "checkout", "")
+		p.hears(refused)
+		p.refuses.Store(refused.Document)
+		p.stop()
+		onDisk("brief")
+		if len(p.noted()) > 0 {
+			t.Errorf("it noted %q", p.noted())
+		}
+	})
+}
+
 // at is a document of one policy at a generation; uid tells policies apart.
 func at(t *testing.T, uid string, generation int64) source.Update {
 	t.Helper()
@@ -269,7 +350,7 @@ func TestADamagedFileIsNotUsed(t *testing.T) {
 		for i := range good {
 			bad := bytes.Clone(good)
 			bad[i] ^= 1
-			e, err := (&cached{Options: Options{Dir: dir, Client: "checkout"}}).decode(bad)
+			e, err := (&Cache{Options: Options{Dir: dir, Client: "checkout"}}).decode(bad)
 			if err == nil && (e.document.Revision != has(t, someDocument).Document.Revision) {
 				t.Errorf("byte %d changed, and the document was taken", i)
 			}
@@ -328,8 +409,8 @@ func TestClientsShareADirectoryAndNothingElse(t *testing.T) {
 			t.Errorf("%d files for %d clients", len(entries), len(whose))
 		}
 		// A file that somebody copied.
-		a := &cached{Options: Options{Dir: dir, Client: "checkout"}}
-		b := &cached{Options: Options{Dir: dir, Client: "Checkout"}}
+		a := &Cache{Options: Options{Dir: dir, Client: "checkout"}}
+		b := &Cache{Options: Options{Dir: dir, Client: "Checkout"}}
 		data, err := os.ReadFile(b.path())
 		must(t, err)
 		must(t, os.WriteFile(a.path(), data, 0o600))
@@ -375,7 +456,7 @@ func TestADiskThatFailsDisturbsNobody(t *testing.T) {
 				if c.dir != nil {
 					at = c.dir(dir)
 				}
-				p := startProcess(t, at, "checkout", "", func(k *cached) {
+				p := startProcess(t, at, "checkout", "", func(k *Cache) {
 					if c.create != nil {
 						k.create = c.create
 					}
@@ -410,7 +491,7 @@ func TestAWriteThatFailedIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var full atomic.Bool
 		full.Store(true)
-		p := startProcess(t, dir, "checkout", "", func(k *cached) {
+		p := startProcess(t, dir, "checkout", "", func(k *Cache) {
 			k.create = func(dir, pattern string) (tempFile, error) {
 				if full.Load() {
 					return nil, syscall.ENOSPC
@@ -435,7 +516,7 @@ func TestAWriteThatFailedIsTriedAgain(t *testing.T) {
 // not.
 func TestAbandonedFilesAreSwept(t *testing.T) {
 	dir := t.TempDir()
-	name := (&cached{Options: Options{Dir: dir, Client: "checkout"}}).name()
+	name := (&Cache{Options: Options{Dir: dir, Client: "checkout"}}).name()
 	long := time.Now().Add(-24 * time.Hour)
 	for path, old := range map[string]bool{"." + name + "-1.tmp": true, "." + name + "-2.tmp": false, ".other-1.tmp": true} {
 		must(t, os.WriteFile(filepath.Join(dir, path), nil, 0o600))
@@ -443,7 +524,7 @@ func TestAbandonedFilesAreSwept(t *testing.T) {
 			must(t, os.Chtimes(filepath.Join(dir, path), long, long))
 		}
 	}
-	w := newWriter(New(Options{Dir: dir, Client: "checkout"}).(*cached))
+	w := newWriter(New(Options{Dir: dir, Client: "checkout"}))
 	if !w.write(has(t, someDocument)) {
 		t.Fatalf("it said %s", w.told)
 	}

@@ -11,7 +11,7 @@ import (
 // open makes the directory, for this user alone, and finds out whether a file can
 // be made in it, so that what is wrong is told when a process starts and not
 // when a policy comes.
-func (c *cached) open() error {
+func (c *Cache) open() error {
 	f, err := c.newFile()
 	if err != nil {
 		return err
@@ -21,7 +21,7 @@ func (c *cached) open() error {
 
 // newFile makes a temporary file, and the directory if it is not there, or not
 // any more.
-func (c *cached) newFile() (tempFile, error) {
+func (c *Cache) newFile() (tempFile, error) {
 	if err := os.MkdirAll(c.Dir, 0o700); err != nil {
 		return nil, err
 	}
@@ -29,7 +29,7 @@ func (c *cached) newFile() (tempFile, error) {
 }
 
 // notKept says that nothing can be kept in the directory, and what would mend it.
-func (c *cached) notKept(err error) error {
+func (c *Cache) notKept(err error) error {
 	err = fmt.Errorf("the policy is not kept in %s: %w", c.Dir, cause(err))
 	if mend := mendOf(err); mend != "" {
 		err = fmt.Errorf("%w: %s", err, mend)

@@ -43,7 +43,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 	t.Cleanup(func() { _ = os.Chmod(closed, 0o700) })
 	listed := filepath.Join(dir, "listed")
 	must(t, os.Mkdir(listed, 0o755))
-	ours := New(Options{Dir: listed, Client: "checkout"}).(*cached)
+	ours := New(Options{Dir: listed, Client: "checkout"})
 	must(t, os.WriteFile(ours.path(), nil, 0))
 	must(t, os.Chmod(listed, 0o555))
 
@@ -56,7 +56,7 @@ func TestRightsThatAreMissing(t *testing.T) {
 			{"the directory may not be made", filepath.Join(closed, "below"), errNothingKept},
 			{"the file may not be read", listed, syscall.EACCES},
 		} {
-			k := New(Options{Dir: c.dir, Client: "checkout"}).(*cached)
+			k := New(Options{Dir: c.dir, Client: "checkout"})
 			if _, err := k.read(); !errors.Is(err, c.read) {
 				t.Errorf("%s: reading ends with %v, want %v", c.name, err, c.read)
 			}

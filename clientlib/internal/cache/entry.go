@@ -50,9 +50,9 @@ var errNothingKept = errors.New("nothing was kept")
 
 // path is the file of this client: a name that people know it by, and a digest
 // that tells apart what looks the same.
-func (c *cached) path() string { return filepath.Join(c.Dir, c.name()+".json") }
+func (c *Cache) path() string { return filepath.Join(c.Dir, c.name()+".json") }
 
-func (c *cached) name() string {
+func (c *Cache) name() string {
 	const readable = 40
 	safe := strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
@@ -65,7 +65,7 @@ func (c *cached) name() string {
 }
 
 // read returns what was kept, if it can be used.
-func (c *cached) read() (*entry, error) {
+func (c *Cache) read() (*entry, error) {
 	data, err := readBounded(c.path(), maxHeader+document.MaxBytes)
 	if errors.Is(err, fs.ErrNotExist) || ofDirectory(c.path(), err) {
 		return nil, errNothingKept
@@ -80,7 +80,7 @@ func (c *cached) read() (*entry, error) {
 }
 
 // decode verifies the content of a file.
-func (c *cached) decode(data []byte) (*entry, error) {
+func (c *Cache) decode(data []byte) (*entry, error) {
 	line, raw, ok := bytes.Cut(data, []byte("\n"))
 	e := &entry{raw: raw}
 	if err := json.Unmarshal(line, &e.header); err != nil || !ok {
@@ -104,7 +104,7 @@ func (c *cached) decode(data []byte) (*entry, error) {
 }
 
 // encode returns the content of the file for an update.
-func (c *cached) encode(u source.Update) ([]byte, error) {
+func (c *Cache) encode(u source.Update) ([]byte, error) {
 	line, err := json.Marshal(header{format, c.Client, c.Namespace, u.Document.Revision, c.Clock.Now().UTC().Truncate(time.Second)})
 	if err != nil {
 		return nil, err

@@ -13,6 +13,10 @@ import (
 )
 
 const (
+	// settleAfter is how long the first document of a process has to be in force
+	// before it takes the place of what was kept: programs name what they can do
+	// after they have it, and refuse it then.
+	settleAfter = 10 * time.Second
 	// retryAfter is how long a write that failed waits, unless there is another
 	// document first.
 	retryAfter = time.Minute
@@ -37,7 +41,7 @@ func createTemp(dir, pattern string) (tempFile, error) { return os.CreateTemp(di
 // writer writes the newest document, in a goroutine of its own, so that a slow
 // disk holds nothing up.
 type writer struct {
-	*cached
+	*Cache
 	inbox chan source.Update // the newest that was not taken up yet
 	quit  chan struct{}
 	done  chan struct{}
@@ -48,8 +52,8 @@ type writer struct {
 	told    string         // trouble that was told last
 }
 
-func newWriter(c *cached) *writer {
-	return &writer{cached: c, inbox: make(chan source.Update, 1), quit: make(chan struct{}), done: make(chan struct{})}
+func newWriter(c *Cache) *writer {
+	return &writer{Cache: c, inbox: make(chan source.Update, 1), quit: make(chan struct{}), done: make(chan struct{})}
 }
 
 // keep takes the place of a document that was not taken up. It is called from
@@ -70,11 +74,42 @@ func (w *writer) close() {
 
 func (w *writer) run() {
 	defer close(w.done)
+	w.look() // before anything else is written there
 	w.tell(w.open())
-	for w.await() {
+	if w.begin() {
 		w.settle()
+		for w.await() {
+			w.settle()
+		}
 	}
 	w.settle()
+}
+
+// begin takes documents up for settleAfter. It returns false when the process
+// ends.
+func (w *writer) begin() bool {
+	settled := w.Clock.NewTimer(settleAfter)
+	defer settled.Stop()
+	for {
+		select {
+		case u := <-w.inbox:
+			w.newest, w.pending = &u, true
+		case <-settled.C():
+			return true
+		case <-w.quit:
+			w.drain()
+			return false
+		}
+	}
+}
+
+// drain takes up what is there at the end.
+func (w *writer) drain() {
+	select {
+	case u := <-w.inbox:
+		w.newest, w.pending = &u, true
+	default:
+	}
 }
 
 // await waits until there is something to do: a document to write, or to write
@@ -96,19 +131,21 @@ func (w *writer) await() bool {
 	case <-due:
 		w.pending = w.pending || w.isLost()
 	case <-w.quit:
-		select {
-		case u := <-w.inbox:
-			w.newest, w.pending = &u, true
-		default:
-		}
+		w.drain()
 		return false
 	}
 	return true
 }
 
-// settle makes one attempt at what is to be written.
+// settle makes one attempt at what is to be written, unless it is not in force any
+// more.
 func (w *writer) settle() {
-	if w.pending {
+	switch {
+	case !w.pending:
+	case !w.InForce(w.newest.Document):
+		w.pending = false
+	default:
+		w.forget()
 		w.pending = !w.write(*w.newest)
 	}
 }
