@@ -7,6 +7,7 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/capability"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 )
 
 // Adapter is an adapter under test.
@@ -134,7 +135,7 @@ type Seen struct {
 
 const (
 	// Upstream is the name of the peer in the policies of the battery.
-	Upstream = "orders"
+	Upstream = policytest.Upstream
 	// DeadlineHeader is the header that they ask for. gRPC has one of its own.
 	DeadlineHeader = "X-Deadline-Ms"
 	// UnknownHost is a host that does not resolve, which they cover too.

@@ -4,17 +4,17 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
-	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
 // patience bounds the wait for what follows by itself, such as a server's
@@ -55,7 +55,7 @@ type bench struct {
 	*lab
 	client *clientlib.Client
 	peer   Peer
-	events *recorder
+	events *policytest.Events
 	// unpoliced says that no policy names the peer.
 	unpoliced bool
 	timers    *clienttest.Timers
@@ -67,28 +67,14 @@ type bench struct {
 // parse puts rules (JSON members) into a document of the battery's upstream.
 func parse(t testing.TB, rules string) *document.Document {
 	t.Helper()
-	return parseFor(t, `"127.0.0.1","localhost","`+UnknownHost+`"`, rules)
-}
-
-func parseFor(t testing.TB, hosts, rules string) *document.Document {
-	t.Helper()
-	doc, err := document.Parse(fmt.Appendf(nil, `{"schema":1,"upstreams":[{"name":%q,"hosts":[%s],%s}]}`, Upstream, hosts, rules))
-	if err != nil {
-		t.Fatalf("a document of the battery: %v", err)
-	}
-	return doc
+	return policytest.Rules(t, rules, Hosts()...)
 }
 
 // open makes a client under the rules, and a peer.
 func (l *lab) open(rules string, s Setup) *bench {
 	l.t.Helper()
-	b := &bench{lab: l, events: &recorder{}, timers: &clienttest.Timers{}}
-	client, err := clientlib.New(context.Background(), "checkout",
-		clientlib.WithSource(source.Static(parse(l.t, rules+l.also))), clientlib.WithReporter(nil), clientlib.WithObserver(b.events),
-		clientlib.WithClock(b.timers), clientlib.WithLogger(slog.New(slog.NewTextHandler(io.Discard, nil))))
-	if err != nil {
-		l.t.Fatalf("a client of the battery: %v", err)
-	}
+	b := &bench{lab: l, events: &policytest.Events{}, timers: &clienttest.Timers{}}
+	client := policytest.NewClient(l.t, parse(l.t, rules+l.also), b.events, b.timers)
 	l.t.Cleanup(func() {
 		if err := client.Close(); err != nil {
 			l.t.Errorf("close the client: %v", err)
@@ -123,7 +109,7 @@ func (o *outcome) String() string {
 
 // skip says why the call was not repeated, as far as its error tells.
 func (b *bench) skip() failure.SkipReason {
-	calls := b.events.done()
+	calls := b.events.Calls()
 	if len(calls) == 0 {
 		return failure.SkipNone
 	}
@@ -210,47 +196,64 @@ func (b *bench) settle() {
 	if b.unpoliced {
 		made = 0
 	}
-	// A redirect that nobody followed is told of late.
-	told := func() bool { return len(b.events.done()) >= b.events.begun() && b.timers.Live() == 0 }
-	if !eventually(patience, told) {
-		b.findf("%d calls were made and %d told of as done; %d timers are left running", made, len(b.events.done()), b.timers.Live())
-	}
 	r := b.events
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.started != made || len(r.calls) != made {
-		b.findf("%d calls were made, %d told of as started and %d as done", made, r.started, len(r.calls))
+	// A redirect that nobody followed is told of late.
+	told := func() bool { return len(r.Calls()) >= r.Started() && b.timers.Live() == 0 }
+	if !eventually(patience, told) {
+		b.findf("%d calls were made and %d told of as done; %d timers are left running", made, len(r.Calls()), b.timers.Live())
 	}
-	for name := range r.adapters {
-		if name != b.a.Record.Adapter {
-			b.findf("an event has the adapter %q, the record %q", name, b.a.Record.Adapter)
-		}
+	calls := r.Calls()
+	if r.Started() != made || len(calls) != made {
+		b.findf("%d calls were made, %d told of as started and %d as done", made, r.Started(), len(calls))
 	}
-	for name := range r.upstreams {
-		if name != Upstream {
-			b.findf("an event has the upstream %q, not %q", name, Upstream)
-		}
+	for _, name := range others(r.Adapters(), b.a.Record.Adapter) {
+		b.findf("an event has the adapter %q, the record %q", name, b.a.Record.Adapter)
 	}
-	for kind := range r.kinds {
-		if !b.a.Record.Emits.Has(kind) {
-			b.findf("an event has the kind %v, which the record does not emit", kind)
-		}
+	for _, name := range others(r.Upstreams(), Upstream) {
+		b.findf("an event has the upstream %q, not %q", name, Upstream)
+	}
+	for _, kind := range (kindsOf(r) &^ b.a.Record.Emits).Kinds() {
+		b.findf("an event has the kind %v, which the record does not emit", kind)
 	}
 	attempts := 0
-	for i := range r.calls {
-		attempts += r.calls[i].Attempts
+	for i := range calls {
+		attempts += calls[i].Attempts
 	}
-	if attempts != len(r.attempts) {
-		b.findf("the calls told of %d attempts, and of %d one by one", attempts, len(r.attempts))
+	if n := len(r.Attempts()); attempts != n {
+		b.findf("the calls told of %d attempts, and of %d one by one", attempts, n)
 	}
-	if made == 1 && len(r.calls) == 1 {
-		b.compare(&b.calls[0])
+	if made == 1 && len(calls) == 1 {
+		b.compare(&b.calls[0], &calls[0])
 	}
 }
 
+// others returns the names that are not the one they should be, each once.
+func others(names []string, name string) []string {
+	slices.Sort(names)
+	return slices.DeleteFunc(slices.Compact(names), func(n string) bool { return n == name })
+}
+
+// kindsOf returns the kinds of all events of failures.
+func kindsOf(r *policytest.Events) (kinds failure.Set) {
+	note := func(ok bool, kind failure.Kind) {
+		if !ok {
+			kinds |= failure.NewSet(kind)
+		}
+	}
+	for _, e := range r.Attempts() {
+		note(e.OK, e.Kind)
+	}
+	for _, e := range r.Calls() {
+		note(e.OK, e.Kind)
+	}
+	for _, e := range r.Bodies() {
+		note(e.OK, e.Kind)
+	}
+	return kinds
+}
+
 // compare holds the event of a bench's only call to what its caller saw.
-func (b *bench) compare(o *outcome) {
-	event := &b.events.calls[0]
+func (b *bench) compare(o *outcome, event *engine.CallEvent) {
 	if o.failure == nil {
 		if event.OK != o.ok || event.Status != o.Status {
 			b.findf("the call ended with %s, its event says OK %t and status %d", o, event.OK, event.Status)

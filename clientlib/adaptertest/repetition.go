@@ -24,7 +24,7 @@ const unlimited = `"timeouts":{"total":"60s"}`
 func ownsRetries(l *lab, _ time.Duration) sight {
 	b := l.open(tries(3), Setup{})
 	b.do(Call{Behaviour: Behaviour{Does: Fails}})
-	told := len(b.events.tries())
+	told := len(b.events.Attempts())
 	if b.requests() != 3 || told != 3 {
 		return sawf(missing, "%d requests where 3 were asked for, %d of them told of", b.requests(), told)
 	}
@@ -123,7 +123,7 @@ func takesOptions(l *lab, hold time.Duration) sight {
 
 	b = l.open(tries(2), Setup{})
 	b.do(Call{Options: []clientlib.CallOption{clientlib.Route("/orders/{id}")}})
-	calls := b.events.done()
+	calls := b.events.Calls()
 	note("Route", len(calls) == 1 && calls[0].Route == "/orders/{id}")
 
 	if _, lacks := l.a.lacking([]Feature{CallsOnce}); !lacks {

@@ -56,12 +56,12 @@ func callerLeavesBackoff(l *lab) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	go func() {
-		eventually(patience, func() bool { return len(b.events.tries()) == 1 })
+		eventually(patience, func() bool { return len(b.events.Attempts()) == 1 })
 		cancel()
 	}()
 	o := b.doIn(ctx, Call{Behaviour: Behaviour{Does: Fails}})
 	b.expect(o, want{kind: failure.Cancelled, source: failure.SourceCaller, requests: 1})
-	if n := len(b.events.tries()); n != 1 {
+	if n := len(b.events.Attempts()); n != 1 {
 		l.findf("%d attempts are told of, want the one before the caller left", n)
 	}
 }

@@ -49,7 +49,7 @@ func hungUntilTotal(l *lab) {
 	if n := b.requests(); n < 2 || n > 3 || n != o.failure.Attempts {
 		l.findf("%d requests reached the server, and the error says %d; want 3", n, o.failure.Attempts)
 	}
-	for _, a := range b.events.tries()[:1] {
+	for _, a := range b.events.Attempts()[:1] {
 		if a.Kind != failure.AttemptTimeout || !a.Retried || a.Duration < attempt {
 			l.findf("the first attempt is told of as %v after %s, retried %t", a.Kind, a.Duration, a.Retried)
 		}
@@ -141,7 +141,7 @@ func brokenBody(l *lab) {
 	if o.Body == "" {
 		l.findf("%s, without the part of the body that came", o)
 	}
-	calls, bodies := b.events.done(), b.events.bodiesDone()
+	calls, bodies := b.events.Calls(), b.events.Bodies()
 	if len(calls) != 1 || !calls[0].OK || len(bodies) != 1 || bodies[0].OK || bodies[0].Kind != o.kind {
 		l.findf("it is told of as calls %+v and bodies %+v, want a call that succeeded, by its headers, and a body that failed with %v", calls, bodies, o.kind)
 	}

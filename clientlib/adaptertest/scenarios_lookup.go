@@ -6,6 +6,7 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/capability"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
 
@@ -27,7 +28,7 @@ func routeGoesFirst(l *lab) {
 	b := l.open(l.a.routes(unlimited, fmt.Sprintf(`"timeouts":{"total":"%s"}`, ample)), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Waits, Delay: l.a.hold}, Options: []clientlib.CallOption{clientlib.Route("/orders/{id}")}})
 	b.expect(o, want{kind: failure.TotalTimeout, field: "timeouts.total", requests: 1})
-	for _, e := range b.events.done() {
+	for _, e := range b.events.Calls() {
 		if e.Route != "all" {
 			l.findf("the call is told of with route %q, want the policy's", e.Route)
 		}
@@ -46,7 +47,7 @@ func otherRoute(l *lab) {
 // noPolicy swaps the policy for one of another host.
 func noPolicy(l *lab) {
 	b := l.open(unlimited, Setup{})
-	b.client.Engine().Swap(parseFor(l.t, `"elsewhere.invalid"`, `"timeouts":{"total":"1ms"}`))
+	b.client.Engine().Swap(policytest.Rules(l.t, `"timeouts":{"total":"1ms"}`, "elsewhere.invalid"))
 	b.unpoliced = true
 	if o := b.do(Call{Body: "question"}); !o.ok || o.Body != "question" || b.requests() != 1 {
 		l.findf("the call ended with %s and the answer %q after %d requests", o, o.Body, b.requests())

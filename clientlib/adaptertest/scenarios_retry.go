@@ -39,7 +39,7 @@ func recovers(l *lab) {
 	if o.Body != "question" || o.elapsed < 3*time.Millisecond {
 		l.findf("%s with the answer %q, want that of the server after two waits of 1ms and 2ms", o, o.Body)
 	}
-	for i, a := range b.events.tries() {
+	for i, a := range b.events.Attempts() {
 		if last := i == 2; a.Number != i+1 || a.OK != last || a.Retried == last || !last && a.Kind != failure.Status {
 			l.findf("attempt %d is told of as number %d, OK %t, %v, retried %t", i+1, a.Number, a.OK, a.Kind, a.Retried)
 		}
@@ -75,8 +75,8 @@ func notRepeated(does Feature) func(*lab) {
 func brokenConnection(l *lab) {
 	b := l.open(tries(3), Setup{})
 	o := b.do(Call{Behaviour: Behaviour{Does: Resets}})
-	if n := b.requests(); o.ok || n != 3 || len(b.events.tries()) != 3 {
-		l.findf("the call ended with %s after %d requests, %d of them told of; want 3", o, n, len(b.events.tries()))
+	if n := b.requests(); o.ok || n != 3 || len(b.events.Attempts()) != 3 {
+		l.findf("the call ended with %s after %d requests, %d of them told of; want 3", o, n, len(b.events.Attempts()))
 	}
 }
 
@@ -150,7 +150,7 @@ func budgetFills(l *lab) {
 		}
 		sent += c.requests
 	}
-	if n := len(b.events.tries()); n != sent {
+	if n := len(b.events.Attempts()); n != sent {
 		l.findf("%d attempts are told of, want %d", n, sent)
 	}
 }

@@ -33,7 +33,7 @@ func circuitRecovers(l *lab) {
 	}
 	b.do(Call{})
 	states := []engine.CircuitState{engine.CircuitOpened, engine.CircuitHalfOpen, engine.CircuitClosed}
-	if got := b.events.circuit(); !slices.Equal(got, states) {
+	if got := b.events.Circuits(); !slices.Equal(got, states) {
 		l.findf("the circuit is told of as %v, want %v", got, states)
 	}
 	if n := b.requests(); n != 3 {
@@ -73,7 +73,7 @@ func probeIsLeft(l *lab) {
 		return
 	}
 	states := []engine.CircuitState{engine.CircuitOpened, engine.CircuitHalfOpen, engine.CircuitClosed}
-	if got := b.events.circuit(); !slices.Equal(got, states) {
+	if got := b.events.Circuits(); !slices.Equal(got, states) {
 		l.findf("the circuit is told of as %v, want %v", got, states)
 	}
 }

@@ -37,7 +37,7 @@ func measuresOnly(l *lab, _ time.Duration) sight {
 	if failed.ok || b.requests() != 1 {
 		return sawf(missing, "%s after %d requests: something was repeated", failed, b.requests())
 	}
-	counted, missed := b.events.would(), []string(nil)
+	counted, missed := b.events.WouldCut(), []string(nil)
 	if !slices.Contains(counted, "retry") {
 		missed = append(missed, "retry")
 	}
@@ -48,7 +48,7 @@ func measuresOnly(l *lab, _ time.Duration) sight {
 		}
 		b := l.open(`"mode":"Shadow",`+fmt.Sprintf(s.rules, limit), Setup{})
 		o := b.do(Call{Behaviour: Behaviour{Does: s.does, Delay: 2 * limit, Pieces: 1, Every: 2 * limit}})
-		would := b.events.would()
+		would := b.events.WouldCut()
 		counted = append(counted, would...)
 		if stalled := s.does == Stalls; !o.ok && !(stalled && o.kind != failure.ConnectTimeout) || !stalled && b.requests() != 1 {
 			return sawf(missing, "%s after %d requests: something was cut", o, b.requests())

@@ -14,7 +14,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,26 +21,6 @@ import (
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 )
-
-// results is an Observer that keeps everything as text.
-type results struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (r *results) IncomingDeadline(protocol string, result deadline.Result) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.told = append(r.told, protocol+":"+result.String())
-}
-
-// take returns what was told since the last time.
-func (r *results) take() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer func() { r.told = nil }()
-	return strings.Join(r.told, " ")
-}
 
 // serve has a request served by a middleware and returns the answer's code and
 // what the handler had left, -1 for no budget.
@@ -67,7 +46,7 @@ func trusting() deadline.Option { return deadline.TrustPrefixes(netip.MustParseP
 func TestADeadlineOfATrustedPeerIsTheBudgetOfItsHandler(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const none = -1
-		seen := &results{}
+		seen := &clienttest.Deadlines{}
 		for _, c := range []struct {
 			name    string
 			opts    []deadline.Option
@@ -99,7 +78,7 @@ func TestADeadlineOfATrustedPeerIsTheBudgetOfItsHandler(t *testing.T) {
 			handler, got := captured()
 			mw := deadline.Middleware(handler, append([]deadline.Option{trusting(), deadline.WithObserver(seen), deadline.WithObserver(nil)}, c.opts...)...)
 			code, has := serve(mw, got, cluster, c.header)
-			if told := seen.take(); code != c.code || has != c.has || told != c.results {
+			if told := seen.Take(); code != c.code || has != c.has || told != c.results {
 				t.Errorf("%s: %d with %s left, told %q, want %d, %s, %q", c.name, code, has, told, c.code, c.has, c.results)
 			}
 		}
@@ -153,7 +132,7 @@ func trustIsAChoice(t *testing.T) {
 		{"a function that says no", []deadline.Option{deadline.TrustFunc(func(*deadline.Incoming) bool { return false }), deadline.TrustFunc(nil)}, "10.0.0.1:1", nil, false},
 		{"a function beside prefixes", []deadline.Option{cluster4, deadline.TrustFunc(func(*deadline.Incoming) bool { return false })}, "10.0.0.1:1", nil, true},
 	} {
-		seen := &results{}
+		seen := &clienttest.Deadlines{}
 		handler, got := captured()
 		header := http.Header{"X-Deadline-Ms": {"5000"}}
 		maps.Copy(header, c.header)
@@ -162,7 +141,7 @@ func trustIsAChoice(t *testing.T) {
 		if c.trusted {
 			want = "http:accepted"
 		}
-		if told := seen.take(); has >= 0 != c.trusted || told != want {
+		if told := seen.Take(); has >= 0 != c.trusted || told != want {
 			t.Errorf("%s: budget %s, told %q", c.name, has, told)
 		}
 	}
@@ -202,7 +181,7 @@ func TestAHostileHeaderNeitherLengthensNorShortens(t *testing.T) {
 // The same over a connection, where the bytes are the peer's.
 func TestHostileBytesOnTheWireAreNoErrorAndNoBudget(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		seen := &results{}
+		seen := &clienttest.Deadlines{}
 		network := clienttest.NewNetwork(deadline.Middleware(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, left(r.Context()))
 		}), deadline.TrustEveryone(), deadline.RefuseSpent(), deadline.WithObserver(seen)))
@@ -230,7 +209,7 @@ func TestHostileBytesOnTheWireAreNoErrorAndNoBudget(t *testing.T) {
 			}
 			body, _ := io.ReadAll(resp.Body)
 			_ = conn.Close()
-			if told := seen.take(); resp.StatusCode != 200 || string(body) != c.body || told != c.told {
+			if told := seen.Take(); resp.StatusCode != 200 || string(body) != c.body || told != c.told {
 				t.Errorf("%s: %d %s, told %q, want %s and %q", c.name, resp.StatusCode, body, told, c.body, c.told)
 			}
 		}

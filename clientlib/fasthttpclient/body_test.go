@@ -75,8 +75,8 @@ func TestStreamsAreReplayedFromABoundedCopy(t *testing.T) {
 				x := request("PUT", "http://orders/")
 				x.Request.SetBodyStream(body, c.size)
 				b.do(b.t.Context(), x)
-				if x.err != nil || b.events.skips() != c.skip {
-					b.t.Errorf("%v, skipped %q", x.err, b.events.skips())
+				if x.err != nil || b.events.Skips() != c.skip {
+					b.t.Errorf("%v, skipped %q", x.err, b.events.Skips())
 				}
 				if want := slices.Repeat([]string{"payload"}, c.bodies); !slices.Equal(u.bodies, want) {
 					b.t.Errorf("the server got %q, want %q", u.bodies, want)
@@ -219,8 +219,8 @@ func TestAResponseThatDoesNotMatter(t *testing.T) {
 				b.t.Fatal(err)
 			}
 		}
-		if b.network.Dials() != 1 || len(b.events.bodies) != 2 {
-			b.t.Errorf("%d connections, %d bodies", b.network.Dials(), len(b.events.bodies))
+		if b.network.Dials() != 1 || len(b.events.Bodies()) != 2 {
+			b.t.Errorf("%d connections, %d bodies", b.network.Dials(), len(b.events.Bodies()))
 		}
 	})
 }

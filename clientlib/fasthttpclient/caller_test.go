@@ -26,8 +26,8 @@ func TestAContextReachesTheClientUnderneath(t *testing.T) {
 			b.start = time.Now()
 			fasthttpclient.SetContext(deadline.With(ctx, 2*time.Second), x.Request)
 			x.err = b.client.Fasthttp().Do(x.Request, x.Response)
-			if e := b.failed(x); e.Source != kinds.SourceBudget || b.elapsed() > 2*time.Second || b.events.calls[0].Route != "/hang" {
-				b.t.Errorf("%v of the %s after %s, route %q", e.Kind, e.Source, b.elapsed(), b.events.calls[0].Route)
+			if e := b.failed(x); e.Source != kinds.SourceBudget || b.elapsed() > 2*time.Second || b.events.Calls()[0].Route != "/hang" {
+				b.t.Errorf("%v of the %s after %s, route %q", e.Kind, e.Source, b.elapsed(), b.events.Calls()[0].Route)
 			}
 		}
 		x.Request.Reset()

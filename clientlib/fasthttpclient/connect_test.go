@@ -164,8 +164,8 @@ func TestShadowCountsASlowConnection(t *testing.T) {
 	inFakeTimeWith(t, rules(t, `"mode":"Shadow","timeouts":{"connect":"100ms"}`), s, func(b *bench) {
 		at = b
 		b.ok(b.get("/ok"), "ok\n")
-		if len(b.events.wouldCut) != 1 || b.events.wouldCut[0] != "connect" {
-			b.t.Errorf("would have cut %q", b.events.wouldCut)
+		if len(b.events.WouldCut()) != 1 || b.events.WouldCut()[0] != "connect" {
+			b.t.Errorf("would have cut %q", b.events.WouldCut())
 		}
 	})
 }
@@ -251,8 +251,8 @@ func TestTheNextAttemptGoesToTheNextAddress(t *testing.T) {
 		},
 	})
 	b.ok(b.do(t.Context(), request("GET", "http://orders/")), "ok")
-	if n := len(b.events.attempts); n != 2 || b.events.attempts[0].Kind != kinds.ConnectError {
-		t.Errorf("%d attempts: %+v", n, b.events.attempts)
+	if n := len(b.events.Attempts()); n != 2 || b.events.Attempts()[0].Kind != kinds.ConnectError {
+		t.Errorf("%d attempts: %+v", n, b.events.Attempts())
 	}
 }
 

@@ -60,7 +60,7 @@ func TestHungServerIsRetriedAndEndsAtTheTotal(t *testing.T) {
 			b.t.Errorf("the server saw %d requests, want 3", n)
 		}
 		// 400ms + 10ms + 400ms + 20ms leave 170ms.
-		if last := b.events.attempts[2]; last.Duration != 170*time.Millisecond {
+		if last := b.events.Attempts()[2]; last.Duration != 170*time.Millisecond {
 			b.t.Errorf("the third attempt had %s, want the 170ms that were left", last.Duration)
 		}
 	})
@@ -95,8 +95,8 @@ func TestTotalCoversABodyThatDrips(t *testing.T) {
 		if n := b.network.Dials(); n != 2 {
 			b.t.Errorf("%d connections, want 2: the cut one must not be used again", n)
 		}
-		if !slices.ContainsFunc(b.events.calls, func(c engine.CallEvent) bool { return c.OK }) {
-			b.t.Errorf("calls: %+v", b.events.calls)
+		if !slices.ContainsFunc(b.events.Calls(), func(c engine.CallEvent) bool { return c.OK }) {
+			b.t.Errorf("calls: %+v", b.events.Calls())
 		}
 	})
 }
@@ -162,11 +162,11 @@ func TestCallersCancellationIsTheCallersOwn(t *testing.T) {
 				if e.Kind != kinds.Cancelled || !errors.Is(err, reason) || !errors.Is(err, context.Canceled) || e.Timeout() {
 					b.t.Errorf("got %v, want the caller's cancellation with its cause", err)
 				}
-				if b.elapsed() != time.Second || len(b.events.attempts) != 1 {
-					b.t.Errorf("after %s and %d attempts, want 1s and 1", b.elapsed(), len(b.events.attempts))
+				if b.elapsed() != time.Second || len(b.events.Attempts()) != 1 {
+					b.t.Errorf("after %s and %d attempts, want 1s and 1", b.elapsed(), len(b.events.Attempts()))
 				}
-				if !phase.inBody && len(b.events.circuits) != 0 {
-					b.t.Errorf("the breaker moved to %v", b.events.circuits)
+				if !phase.inBody && len(b.events.Circuits()) != 0 {
+					b.t.Errorf("the breaker moved to %v", b.events.Circuits())
 				}
 			})
 		})
@@ -206,7 +206,7 @@ func TestCallersDeadlineIsATotalOfTheCaller(t *testing.T) {
 				if !errors.Is(x.err, fasthttp.ErrTimeout) {
 					b.t.Errorf("%v is no fasthttp.ErrTimeout", x.err)
 				}
-				if b.origin.Requests("/hang") != 1 || len(b.events.circuits) != 0 {
+				if b.origin.Requests("/hang") != 1 || len(b.events.Circuits()) != 0 {
 					b.t.Error("it was retried, or counted against the peer")
 				}
 			})
@@ -268,8 +268,8 @@ func TestASpentBudgetCostsNoConnection(t *testing.T) {
 		if e.Kind != kinds.TotalTimeout || e.Source != kinds.SourceBudget || e.Attempts != 0 || b.network.Dials() != 0 {
 			b.t.Errorf("%v, %d attempts, %d connections", e, e.Attempts, b.network.Dials())
 		}
-		if len(b.events.calls) != 1 || !errors.Is(x.err, fasthttp.ErrTimeout) {
-			b.t.Errorf("%d calls counted, want the refused one; %v", len(b.events.calls), x.err)
+		if len(b.events.Calls()) != 1 || !errors.Is(x.err, fasthttp.ErrTimeout) {
+			b.t.Errorf("%d calls counted, want the refused one; %v", len(b.events.Calls()), x.err)
 		}
 	})
 }
@@ -284,8 +284,8 @@ func TestWaitsThatDoNotFitAreNotBegun(t *testing.T) {
 			inFakeTime(t, rules(t, `"timeouts":{"total":"1s"},`+c.retry), func(b *bench) {
 				x := b.get(c.path)
 				b.ok(x, "failed\n")
-				if x.StatusCode() != 503 || b.elapsed() != 0 || b.events.skips() != "deadline" {
-					b.t.Errorf("%d after %s, skipped %q, want the 503 at once for the deadline", x.StatusCode(), b.elapsed(), b.events.skips())
+				if x.StatusCode() != 503 || b.elapsed() != 0 || b.events.Skips() != "deadline" {
+					b.t.Errorf("%d after %s, skipped %q, want the 503 at once for the deadline", x.StatusCode(), b.elapsed(), b.events.Skips())
 				}
 			})
 		})
@@ -339,8 +339,8 @@ func TestGetIsNotRepeatedWhenTheCallSiteForbidsIt(t *testing.T) {
 	inFakeTime(t, rules(t, threeAttempts), func(b *bench) {
 		ctx := clientlib.WithCall(b.t.Context(), clientlib.Idempotent(false))
 		x := b.do(ctx, request("GET", "http://orders/status"))
-		if x.err != nil || b.origin.Requests("/status") != 1 || b.events.skips() != "method" {
-			b.t.Errorf("%v after %d requests, skipped %q", x.err, b.origin.Requests("/status"), b.events.skips())
+		if x.err != nil || b.origin.Requests("/status") != 1 || b.events.Skips() != "method" {
+			b.t.Errorf("%v after %d requests, skipped %q", x.err, b.origin.Requests("/status"), b.events.Skips())
 		}
 	})
 }
@@ -353,8 +353,8 @@ func TestRedirectsShareOneDeadlineAndOneBreakerSignal(t *testing.T) {
 		if e.Kind != kinds.TotalTimeout || b.elapsed() != time.Second || e.Attempts != 4 {
 			b.t.Errorf("%v after %s and %d requests, want TotalTimeout after 1s and 4", e.Kind, b.elapsed(), e.Attempts)
 		}
-		if len(b.events.calls) != 1 || len(b.events.circuits) != 1 {
-			b.t.Errorf("%d calls and %d breaker changes, want one of each", len(b.events.calls), len(b.events.circuits))
+		if len(b.events.Calls()) != 1 || len(b.events.Circuits()) != 1 {
+			b.t.Errorf("%d calls and %d breaker changes, want one of each", len(b.events.Calls()), len(b.events.Circuits()))
 		}
 	})
 }
@@ -364,8 +364,8 @@ func TestRedirectsAreOneCall(t *testing.T) {
 		x := request("GET", "http://orders/redirect?n=3")
 		x.err = b.client.DoRedirects(b.t.Context(), x.Request, x.Response, 5)
 		b.ok(x, "ok\n")
-		if len(b.events.calls) != 1 || b.events.calls[0].Attempts != 4 || !b.events.calls[0].OK {
-			b.t.Errorf("calls: %+v", b.events.calls)
+		if len(b.events.Calls()) != 1 || b.events.Calls()[0].Attempts != 4 || !b.events.Calls()[0].OK {
+			b.t.Errorf("calls: %+v", b.events.Calls())
 		}
 	})
 }
@@ -387,8 +387,8 @@ func TestARedirectThatIsNotFollowedEndsItsCall(t *testing.T) {
 				if err := call(b, x); err != nil {
 					b.t.Fatal(err)
 				}
-				if len(b.events.calls) != 1 || b.events.calls[0].Status != http.StatusTemporaryRedirect || !b.events.calls[0].OK {
-					b.t.Errorf("calls: %+v", b.events.calls)
+				if len(b.events.Calls()) != 1 || b.events.Calls()[0].Status != http.StatusTemporaryRedirect || !b.events.Calls()[0].OK {
+					b.t.Errorf("calls: %+v", b.events.Calls())
 				}
 			})
 		})
@@ -436,7 +436,7 @@ func TestTheLastResponseIsReturnedWhateverItsStatus(t *testing.T) {
 		if err != nil || x.StatusCode() != 503 || text != "failed\n" || b.origin.Requests("/status") != 3 {
 			b.t.Errorf("%d %q, %v after %d requests", x.StatusCode(), text, err, b.origin.Requests("/status"))
 		}
-		if c := b.events.calls[0]; c.OK || c.Kind != kinds.Status || c.Status != 503 || c.Attempts != 3 {
+		if c := b.events.Calls()[0]; c.OK || c.Kind != kinds.Status || c.Status != 503 || c.Attempts != 3 {
 			b.t.Errorf("outcome %+v", c)
 		}
 		if b.network.Dials() != 1 {
@@ -460,8 +460,8 @@ func TestAForgottenBodyIsCutAtTheTotal(t *testing.T) {
 		if e := failureOf(b.t, err); e.Kind != kinds.TotalTimeout {
 			b.t.Errorf("a late read: %v", e)
 		}
-		if len(b.events.bodies) != 1 || b.events.bodies[0].Kind != kinds.TotalTimeout {
-			b.t.Errorf("bodies: %+v", b.events.bodies)
+		if len(b.events.Bodies()) != 1 || b.events.Bodies()[0].Kind != kinds.TotalTimeout {
+			b.t.Errorf("bodies: %+v", b.events.Bodies())
 		}
 	})
 }
@@ -504,10 +504,10 @@ func TestShadowMeasuresAndChangesNothing(t *testing.T) {
 		if slow != nil || failed != nil || b.origin.Requests("/status") != 1 {
 			b.t.Errorf("%v, %v after %d requests", slow, failed, b.origin.Requests("/status"))
 		}
-		slices.Sort(b.events.wouldCut)
+		would := slices.Sorted(slices.Values(b.events.WouldCut()))
 		want := []string{"attempt", "body_idle", "response_header", "retry", "total", "total"}
-		if !slices.Equal(b.events.wouldCut, want) {
-			b.t.Errorf("would have cut %q, want %q", b.events.wouldCut, want)
+		if !slices.Equal(would, want) {
+			b.t.Errorf("would have cut %q, want %q", would, want)
 		}
 	})
 }
@@ -516,8 +516,8 @@ func TestRetryBudgetBoundsRetries(t *testing.T) {
 	inFakeTime(t, rules(t, `"retry":{"maxAttempts":2,"backoff":{"initial":"1ms","jitter":"None"},"budget":{"percent":0,"burst":1}}`), func(b *bench) {
 		b.get("/status")
 		b.get("/status")
-		if b.origin.Requests("/status") != 3 || b.events.skips() != "attempts,budget" {
-			b.t.Errorf("%d requests, skipped %q", b.origin.Requests("/status"), b.events.skips())
+		if b.origin.Requests("/status") != 3 || b.events.Skips() != "attempts,budget" {
+			b.t.Errorf("%d requests, skipped %q", b.origin.Requests("/status"), b.events.Skips())
 		}
 	})
 }
@@ -546,8 +546,8 @@ func TestRoutesHaveRulesOfTheirOwn(t *testing.T) {
 	doc := rules(t, `"timeouts":{"total":"1s"},"routes":[{"name":"refunds","match":{"methods":["POST"],"path":"/hang","pathMatch":"Prefix"},"timeouts":{"total":"3s"}}]`)
 	inFakeTime(t, doc, func(b *bench) {
 		e := b.failed(b.do(b.t.Context(), request("POST", "http://ORDERS:80/hang?q=1", "x")))
-		if b.elapsed() != 3*time.Second || e.Kind != kinds.TotalTimeout || b.events.calls[0].Route != "refunds" {
-			b.t.Errorf("%v after %s on route %q", e, b.elapsed(), b.events.calls[0].Route)
+		if b.elapsed() != 3*time.Second || e.Kind != kinds.TotalTimeout || b.events.Calls()[0].Route != "refunds" {
+			b.t.Errorf("%v after %s on route %q", e, b.elapsed(), b.events.Calls()[0].Route)
 		}
 		b.start = time.Now()
 		if b.failed(b.get("/hang")); b.elapsed() != time.Second {

@@ -74,8 +74,8 @@ func FuzzResponses(f *testing.F) {
 		if readings[0] != readings[1] {
 			t.Errorf("fasthttp reads\n%+v\nunder a policy it is\n%+v", readings[0], readings[1])
 		}
-		if !readings[1].Err && (len(b.events.bodies) != 1 || len(b.events.calls) != 1) {
-			t.Errorf("%d calls and %d bodies were told of", len(b.events.calls), len(b.events.bodies))
+		if !readings[1].Err && (len(b.events.Bodies()) != 1 || len(b.events.Calls()) != 1) {
+			t.Errorf("%d calls and %d bodies were told of", len(b.events.Calls()), len(b.events.Bodies()))
 		}
 	})
 }

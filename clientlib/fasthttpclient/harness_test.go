@@ -4,22 +4,17 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
-	"log/slog"
 	"net"
 	"net/http"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
-	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/fasthttpclient"
-	"github.com/timeout-operator/timeout-operator/clientlib/source"
 	"github.com/valyala/fasthttp"
 	"go.uber.org/goleak"
 )
@@ -42,18 +37,7 @@ const threeAttempts = `"retry":{"maxAttempts":3,"backoff":{"initial":"10ms","jit
 
 // rules writes the rules of the upstream "orders" into a document.
 func rules(t testing.TB, rules string, hosts ...string) *document.Document {
-	t.Helper()
-	if len(hosts) == 0 {
-		hosts = []string{"orders"}
-	}
-	if rules != "" {
-		rules = "," + rules
-	}
-	doc, err := document.Parse(fmt.Appendf(nil, `{"schema":1,"upstreams":[{"name":"orders","hosts":["%s"]%s}]}`, strings.Join(hosts, `","`), rules))
-	if err != nil {
-		t.Fatalf("document of the test: %v", err)
-	}
-	return doc
+	return policytest.Rules(t, rules, hosts...)
 }
 
 // bench is a client of one policy, and perhaps a server.
@@ -63,7 +47,7 @@ type bench struct {
 	client  *fasthttpclient.Client
 	origin  *clienttest.Origin
 	network *clienttest.Network
-	events  *recorder
+	events  *policytest.Events
 	timers  *clienttest.Timers
 	start   time.Time
 }
@@ -115,14 +99,10 @@ func (b *bench) close() {
 // newBench makes a client without a server.
 func newBench(t testing.TB, doc *document.Document, base *fasthttp.Client) *bench {
 	t.Helper()
-	b := &bench{t: t, events: &recorder{}, timers: &clienttest.Timers{}}
-	policy, err := clientlib.New(t.Context(), "checkout",
-		clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil),
-		clientlib.WithObserver(b.events), clientlib.WithClock(b.timers), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{t: t, events: &policytest.Events{}, timers: &clienttest.Timers{}}
+	policy := policytest.NewClient(t, doc, b.events, b.timers)
 	b.policy = policy
+	var err error
 	if b.client, err = fasthttpclient.New(policy, base); err != nil {
 		t.Fatal(err)
 	}
@@ -188,47 +168,4 @@ func (b *bench) ok(x *exchange, body string) {
 	if got := string(x.Response.Body()); got != body {
 		b.t.Errorf("body %q, want %q", got, body)
 	}
-}
-
-// recorder is an observer that keeps everything.
-type recorder struct {
-	mu       sync.Mutex
-	attempts []engine.AttemptEvent
-	calls    []engine.CallEvent
-	bodies   []engine.BodyEvent
-	wouldCut []string
-	circuits []engine.CircuitState
-	started  int
-}
-
-func (r *recorder) Recorder(string, string) engine.Recorder { return r }
-
-func (r *recorder) with(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f()
-}
-
-func (r *recorder) CallStarted(string) { r.with(func() { r.started++ }) }
-func (r *recorder) AttemptDone(e engine.AttemptEvent) {
-	r.with(func() { r.attempts = append(r.attempts, e) })
-}
-func (r *recorder) CallDone(e engine.CallEvent) { r.with(func() { r.calls = append(r.calls, e) }) }
-func (r *recorder) BodyDone(e engine.BodyEvent) { r.with(func() { r.bodies = append(r.bodies, e) }) }
-func (r *recorder) WouldCut(limit string) {
-	r.with(func() { r.wouldCut = append(r.wouldCut, limit) })
-}
-func (r *recorder) CircuitChanged(s engine.CircuitState) {
-	r.with(func() { r.circuits = append(r.circuits, s) })
-}
-
-// skips lists why calls were not repeated.
-func (r *recorder) skips() string {
-	var skips []string
-	for _, a := range r.attempts {
-		if a.Skip != 0 {
-			skips = append(skips, a.Skip.String())
-		}
-	}
-	return strings.Join(skips, ",")
 }

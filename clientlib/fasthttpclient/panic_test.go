@@ -78,7 +78,7 @@ func TestAPanicEndsItsCall(t *testing.T) {
 					b.get("/status?code=500") // opens the circuit
 					b.client.CloseIdleConnections()
 					<-time.After(time.Second) // of the bubble
-					calls := len(b.events.calls)
+					calls := len(b.events.Calls())
 					now = c.trap
 					x := request("PUT", "http://orders"+c.path)
 					if now.body {
@@ -97,20 +97,20 @@ func TestAPanicEndsItsCall(t *testing.T) {
 					if n := b.timers.Live(); n != 0 {
 						t.Errorf("%d timers are running", n)
 					}
-					if n := len(b.events.calls) - calls; n != 1 {
+					if n := len(b.events.Calls()) - calls; n != 1 {
 						b.t.Fatalf("%d calls are told of", n)
 					}
-					e := b.events.calls[calls]
+					e := b.events.Calls()[calls]
 					if !c.headers && (e.OK || e.Kind != kinds.Unknown) || e.Attempts != c.attempts {
 						t.Errorf("event %+v", e)
 					}
 					if c.headers {
-						if last := b.events.bodies[len(b.events.bodies)-1]; last.OK || last.Kind != kinds.Unknown {
+						if last := b.events.Bodies()[len(b.events.Bodies())-1]; last.OK || last.Kind != kinds.Unknown {
 							t.Errorf("body %+v", last)
 						}
 					}
 					b.ok(b.get("/ok"), "ok\n") // the next probe, on the only connection
-					if e := b.events.calls[len(b.events.calls)-1]; !e.OK {
+					if e := b.events.Calls()[len(b.events.Calls())-1]; !e.OK {
 						t.Errorf("the next call: %+v", e)
 					}
 				})

@@ -314,8 +314,8 @@ func TestAHostWithoutAPolicyIsFasthttpsOwn(t *testing.T) {
 	if err := b.client.Fasthttp().DoTimeout(x.Request, x.Response, 50*time.Millisecond); err != error(fasthttp.ErrTimeout) {
 		t.Errorf("a timeout is %v (%T), want fasthttp's own", err, err)
 	}
-	if b.events.started != 0 {
-		t.Errorf("%d calls were told of", b.events.started)
+	if b.events.Started() != 0 {
+		t.Errorf("%d calls were told of", b.events.Started())
 	}
 }
 

@@ -95,8 +95,8 @@ func TestCallersDoNotDisturbEachOther(t *testing.T) {
 			if n := b.client.Fasthttp().ConnsCount(); n != 0 || answers.Load() == 0 {
 				t.Errorf("%d connections are left after %d answers", n, answers.Load())
 			}
-			if b.events.started != len(b.events.calls) {
-				t.Errorf("%d calls were told of as started, %d as done", b.events.started, len(b.events.calls))
+			if b.events.Started() != len(b.events.Calls()) {
+				t.Errorf("%d calls were told of as started, %d as done", b.events.Started(), len(b.events.Calls()))
 			}
 			_ = l.Close()
 			if err := <-served; err != nil {

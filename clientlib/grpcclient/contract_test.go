@@ -103,7 +103,7 @@ func TestAnRPCIsMadeTwiceOnlyWithLeave(t *testing.T) {
 					t.Error("the call succeeded")
 				}
 				b.saw(c.want)
-				if skip := b.events.last(t).Skip; skip != c.skip {
+				if skip := last(t, b.events).Skip; skip != c.skip {
 					t.Errorf("skipped for %q, not %q", skip, c.skip)
 				}
 			})
@@ -121,7 +121,7 @@ func TestAttemptsAreNeverCappedInSilence(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		b.saw(8)
-		if got := b.events.last(t).Attempts; got != 8 {
+		if got := last(t, b.events).Attempts; got != 8 {
 			t.Errorf("the event tells of %d attempts", got)
 		}
 	})
@@ -135,7 +135,7 @@ func TestARetriedCallSucceeds(t *testing.T) {
 		}
 		b.saw(3)
 		b.took(30 * time.Millisecond)
-		if e := b.events.last(t); !e.OK || e.Status != 0 || e.Attempts != 3 || e.Method != get || e.Adapter != "grpc" {
+		if e := last(t, b.events); !e.OK || e.Status != 0 || e.Attempts != 3 || e.Method != get || e.Adapter != "grpc" {
 			t.Errorf("event %+v", e)
 		}
 	})
@@ -150,7 +150,7 @@ func TestTheLastAnswerIsLeftAsItIs(t *testing.T) {
 		if s, ok := status.FromError(err); !ok || s.Code() != codes.Unavailable || s.Message() != "as told" || errors.As(err, &e) {
 			t.Errorf("%v (%T)", err, err)
 		}
-		if e := b.events.last(t); e.OK || e.Kind != kinds.Status || e.Status != int(codes.Unavailable) {
+		if e := last(t, b.events); e.OK || e.Kind != kinds.Status || e.Status != int(codes.Unavailable) {
 			t.Errorf("event %+v", e)
 		}
 	})
@@ -195,8 +195,8 @@ func TestTheCallersDeadlineIsTheCallers(t *testing.T) {
 		}
 		b.took(500 * time.Millisecond)
 		b.saw(1)
-		if len(b.events.circuits) != 0 {
-			t.Errorf("the caller's own deadline moved the circuit: %v", b.events.circuits)
+		if len(b.events.Circuits()) != 0 {
+			t.Errorf("the caller's own deadline moved the circuit: %v", b.events.Circuits())
 		}
 	})
 }
@@ -215,8 +215,8 @@ func TestTheCallerWhoLeavesIsNeverRepeated(t *testing.T) {
 		}
 		b.took(300 * time.Millisecond)
 		b.saw(1)
-		if len(b.events.circuits) != 0 {
-			t.Errorf("the caller's leaving moved the circuit: %v", b.events.circuits)
+		if len(b.events.Circuits()) != 0 {
+			t.Errorf("the caller's leaving moved the circuit: %v", b.events.Circuits())
 		}
 	})
 }
@@ -300,7 +300,7 @@ func TestOptionsThatAreThereTwiceCountOnce(t *testing.T) {
 		if err := s.RecvMsg(reply()); status.Code(err) != codes.Unavailable {
 			t.Error(err)
 		}
-		if n := len(b.events.calls); n != 2 {
+		if n := len(b.events.Calls()); n != 2 {
 			t.Errorf("%d calls told of", n)
 		}
 		if w := b.client.Status().Warnings; len(w) != 1 {
@@ -348,7 +348,7 @@ func TestAPanicEndsItsCall(t *testing.T) {
 			if n := b.timers.Live(); n != 0 {
 				t.Errorf("%s: %d timers are running", name, n)
 			}
-			if e := b.events.last(t); e.OK || e.Kind != kinds.Unknown || e.Attempts != 1 {
+			if e := last(t, b.events); e.OK || e.Kind != kinds.Unknown || e.Attempts != 1 {
 				t.Errorf("%s: event %+v", name, e)
 			}
 		}
@@ -398,7 +398,7 @@ func TestAPanicOfACodecEndsItsCall(t *testing.T) {
 					if n := b.timers.Live(); n != 0 {
 						t.Errorf("%d timers are running", n)
 					}
-					if n := len(b.events.calls); n != 2 {
+					if n := len(b.events.Calls()); n != 2 {
 						t.Errorf("%d calls are told of", n)
 					}
 					if _, err := b.invoke(b.ctx); err != nil {
@@ -439,7 +439,7 @@ func TestWaitsThatDoNotFitAreNotBegun(t *testing.T) {
 				if status.Code(err) != codes.Unavailable {
 					t.Errorf("%v", err)
 				}
-				if e := b.events.last(t); e.Skip != kinds.SkipDeadline || e.Kind != kinds.Status {
+				if e := last(t, b.events); e.Skip != kinds.SkipDeadline || e.Kind != kinds.Status {
 					t.Errorf("event %+v", e)
 				}
 				want := 4
@@ -602,7 +602,7 @@ func TestRoutesByServiceAndMethod(t *testing.T) {
 				t.Errorf("%s: %v", c.method, err)
 			}
 			b.took(c.took)
-			if got := b.events.last(t).Route; got != c.route {
+			if got := last(t, b.events).Route; got != c.route {
 				t.Errorf("%s took the route %q", c.method, got)
 			}
 		}
@@ -616,7 +616,7 @@ func TestTheRetryBudgetBoundsRetries(t *testing.T) {
 			_, _ = b.invoke(b.ctx)
 		}
 		b.saw(7)
-		if e := b.events.last(t); e.Skip != kinds.SkipBudget {
+		if e := last(t, b.events); e.Skip != kinds.SkipBudget {
 			t.Errorf("event %+v", e)
 		}
 	})
@@ -649,8 +649,8 @@ func TestTheCircuitOpensAndCloses(t *testing.T) {
 			}
 		}
 		want := []engine.CircuitState{engine.CircuitOpened, engine.CircuitHalfOpen, engine.CircuitOpened, engine.CircuitHalfOpen, engine.CircuitClosed}
-		if !slices.Equal(b.events.circuits, want) {
-			t.Errorf("the circuit went %v", b.events.circuits)
+		if !slices.Equal(b.events.Circuits(), want) {
+			t.Errorf("the circuit went %v", b.events.Circuits())
 		}
 	})
 }
@@ -665,7 +665,7 @@ func TestOnlyCodesOfTheServersFaultTrip(t *testing.T) {
 					t.Errorf("%v", err)
 				}
 				trips := map[codes.Code]bool{codes.Unknown: true, codes.DeadlineExceeded: true, codes.Unimplemented: true, codes.Internal: true, codes.Unavailable: true, codes.DataLoss: true}
-				if opened := len(b.events.circuits) == 1; opened != trips[code] {
+				if opened := len(b.events.Circuits()) == 1; opened != trips[code] {
 					t.Errorf("opened %t", opened)
 				}
 			})
@@ -684,8 +684,8 @@ func TestShadowChangesNothing(t *testing.T) {
 		if r := b.requests()[0]; r.left != -1 || len(r.md["x-deadline-ms"]) != 0 {
 			t.Errorf("the server was told %s and %v", r.left, r.md)
 		}
-		if want := []string{"attempt", "total", "retry"}; !slices.Equal(b.events.would, want) {
-			t.Errorf("would have cut %v", b.events.would)
+		if want := []string{"attempt", "total", "retry"}; !slices.Equal(b.events.WouldCut(), want) {
+			t.Errorf("would have cut %v", b.events.WouldCut())
 		}
 		if _, err := b.invoke(b.ctx); err != nil {
 			t.Errorf("the circuit of a policy in mode Shadow: %v", err)

@@ -3,8 +3,6 @@ package grpcclient_test
 import (
 	"context"
 	"errors"
-	"fmt"
-	"log/slog"
 	"net"
 	"sync"
 	"syscall"
@@ -22,10 +20,10 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/grpcclient"
-	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
 const (
@@ -42,17 +40,7 @@ var (
 )
 
 // rules writes the rules of the upstream "orders" into a document.
-func rules(t testing.TB, rules string) *document.Document {
-	t.Helper()
-	if rules != "" {
-		rules = "," + rules
-	}
-	doc, err := document.Parse(fmt.Appendf(nil, `{"schema":1,"upstreams":[{"name":"orders","hosts":["orders"]%s}]}`, rules))
-	if err != nil {
-		t.Fatalf("document of the test: %v", err)
-	}
-	return doc
-}
+func rules(t testing.TB, rules string) *document.Document { return policytest.Rules(t, rules) }
 
 // answer is what a server does with an RPC; it sees the number of the RPC, 1 for
 // the first.
@@ -65,7 +53,7 @@ type bench struct {
 	client *clientlib.Client
 	conn   *grpc.ClientConn
 	server *grpc.Server
-	events *recorder
+	events *policytest.Events
 	timers *clienttest.Timers
 	start  time.Time
 
@@ -99,24 +87,17 @@ type setup struct {
 // newBench makes a server in memory and a client of it.
 func newBench(t testing.TB, s setup) *bench {
 	t.Helper()
-	b := &bench{t: t, ctx: t.Context(), answer: s.answer, events: &recorder{}, timers: &clienttest.Timers{}, listen: bufconn.Listen(1 << 16)}
-	opts := append([]clientlib.Option{
-		clientlib.WithSource(source.Static(s.doc)), clientlib.WithReporter(nil), clientlib.WithObserver(b.events),
-		clientlib.WithClock(b.timers), clientlib.WithLogger(slog.New(slog.DiscardHandler)),
-	}, s.options...)
-	client, err := clientlib.New(t.Context(), "checkout", opts...)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b.client = client
+	b := &bench{t: t, ctx: t.Context(), answer: s.answer, events: &policytest.Events{}, timers: &clienttest.Timers{}, listen: bufconn.Listen(1 << 16)}
+	b.client = policytest.NewClient(t, s.doc, b.events, b.timers, s.options...)
 	b.server = grpc.NewServer(grpc.WaitForHandlers(true), grpc.UnknownServiceHandler(func(_ any, stream grpc.ServerStream) error { return b.serve(stream) }))
 	go func() { _ = b.server.Serve(b.listen) }()
 	target := s.target
 	if target == "" {
 		target = "passthrough:///orders:8080"
 	}
-	dial := append(grpcclient.DialOptions(client, s.own...),
+	dial := append(grpcclient.DialOptions(b.client, s.own...),
 		grpc.WithTransportCredentials(insecure.NewCredentials()), grpc.WithIdleTimeout(0), grpc.WithContextDialer(b.dial))
+	var err error
 	b.conn, err = grpc.NewClient(target, append(dial, s.dial...)...)
 	if err != nil {
 		t.Fatal(err)
@@ -257,69 +238,14 @@ func failure(t testing.TB, err error) *clientlib.Error {
 	return e
 }
 
-// recorder is an observer that keeps everything.
-type recorder struct {
-	mu       sync.Mutex
-	attempts []engine.AttemptEvent
-	calls    []engine.CallEvent
-	bodies   []engine.BodyEvent
-	would    []string
-	circuits []engine.CircuitState
-	routes   []string
-}
-
-func (r *recorder) Recorder(_, route string) engine.Recorder { return &routeRecorder{r, route} }
-
-type routeRecorder struct {
-	*recorder
-	route string
-}
-
-func (r *routeRecorder) CallStarted(string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.routes = append(r.routes, r.route)
-}
-
-func (r *routeRecorder) AttemptDone(e engine.AttemptEvent) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.attempts = append(r.attempts, e)
-}
-
-func (r *routeRecorder) CallDone(e engine.CallEvent) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.calls = append(r.calls, e)
-}
-
-func (r *routeRecorder) BodyDone(e engine.BodyEvent) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.bodies = append(r.bodies, e)
-}
-
-func (r *routeRecorder) WouldCut(limit string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.would = append(r.would, limit)
-}
-
-func (r *routeRecorder) CircuitChanged(s engine.CircuitState) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.circuits = append(r.circuits, s)
-}
-
 // last returns the event of the newest call.
-func (r *recorder) last(t testing.TB) engine.CallEvent {
+func last(t testing.TB, events *policytest.Events) engine.CallEvent {
 	t.Helper()
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.calls) == 0 {
+	calls := events.Calls()
+	if len(calls) == 0 {
 		t.Fatal("no call was told of")
 	}
-	return r.calls[len(r.calls)-1]
+	return calls[len(calls)-1]
 }
 
 var ping = wrapperspb.String("ping")

@@ -66,8 +66,8 @@ func TestTargetsWithoutAHostAreWarnedOf(t *testing.T) {
 		if w := b.client.Status().Warnings; len(w) != 1 || !strings.Contains(w[0], "services/orders") || !strings.Contains(w[0], "WithHost") {
 			t.Errorf("warnings %q", w)
 		}
-		if len(b.events.calls) != 0 {
-			t.Errorf("calls %+v", b.events.calls)
+		if len(b.events.Calls()) != 0 {
+			t.Errorf("calls %+v", b.events.Calls())
 		}
 	})
 }

@@ -17,15 +17,16 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 	kinds "github.com/timeout-operator/timeout-operator/clientlib/failure"
 	"github.com/timeout-operator/timeout-operator/clientlib/grpcclient"
 )
 
 // dialRaw connects a client under a policy to a raw server.
-func dialRaw(t *testing.T, text string, react func(*rawRequest), opts ...grpc.DialOption) (*grpc.ClientConn, *rawServer, *recorder) {
+func dialRaw(t *testing.T, text string, react func(*rawRequest), opts ...grpc.DialOption) (*grpc.ClientConn, *rawServer, *policytest.Events) {
 	t.Helper()
 	s := startRaw(t, react)
-	events := &recorder{}
+	events := &policytest.Events{}
 	c := client(t, text, clientlib.WithObserver(events))
 	opts = append(append(grpcclient.DialOptions(c, grpcclient.WithHost("orders:8080")), grpc.WithTransportCredentials(insecure.NewCredentials())), opts...)
 	conn, err := grpc.NewClient("passthrough:///"+s.address, opts...)
@@ -136,7 +137,7 @@ func TestRealFailuresHaveTheirKind(t *testing.T) {
 			if errors.As(err, &e) == (c.kind == kinds.Status) || status.Code(err) != c.code {
 				t.Errorf("%v (%T), code %s", err, err, status.Code(err))
 			}
-			if got := events.last(t); got.OK || got.Kind != c.kind || e != nil && e.Kind != c.kind {
+			if got := last(t, events); got.OK || got.Kind != c.kind || e != nil && e.Kind != c.kind {
 				t.Errorf("kind %v: %v", got.Kind, err)
 			}
 		})
@@ -174,10 +175,10 @@ func TestWhatWasNotProcessedIsRepeated(t *testing.T) {
 			if err := roundTrip(ctx, conn); err != nil {
 				t.Error(err)
 			}
-			if n := server.requests(); n != 4 || events.last(t).Attempts != 4 {
-				t.Errorf("%d requests, %d told of", n, events.last(t).Attempts)
+			if n := server.requests(); n != 4 || last(t, events).Attempts != 4 {
+				t.Errorf("%d requests, %d told of", n, last(t, events).Attempts)
 			}
-			for i, a := range events.attempts[:3] {
+			for i, a := range events.Attempts()[:3] {
 				if a.Kind != kinds.Unprocessed {
 					t.Errorf("attempt %d: %v", i+1, a.Kind)
 				}
@@ -210,8 +211,8 @@ func TestNoWordsHaveACodeRepeatedThatIsNotListed(t *testing.T) {
 		if err := roundTrip(t.Context(), conn); status.Code(err) != codes.NotFound {
 			t.Error(err)
 		}
-		if n := server.requests(); n != 1 || events.last(t).Kind != kinds.Status {
-			t.Errorf("%s: %d requests, event %+v", text, n, events.last(t))
+		if n := server.requests(); n != 1 || last(t, events).Kind != kinds.Status {
+			t.Errorf("%s: %d requests, event %+v", text, n, last(t, events))
 		}
 	}
 }
@@ -231,8 +232,8 @@ func TestAStreamThatWasNotProcessedIsLeftToTheLibrary(t *testing.T) {
 	if err := s.RecvMsg(reply()); failure(t, err).Kind != kinds.Unprocessed {
 		t.Error(err)
 	}
-	if n := server.requests(); n != 2 || events.last(t).Attempts != 1 || events.last(t).Skip != kinds.SkipNonReplayable {
-		t.Errorf("%d requests, event %+v", n, events.last(t))
+	if n := server.requests(); n != 2 || last(t, events).Attempts != 1 || last(t, events).Skip != kinds.SkipNonReplayable {
+		t.Errorf("%d requests, event %+v", n, last(t, events))
 	}
 }
 

@@ -96,10 +96,10 @@ func TestAStreamIsNotCutUnlessItsRouteSaysSo(t *testing.T) {
 		if r := b.requests()[0]; r.left != -1 {
 			t.Errorf("the server was told to end within %s", r.left)
 		}
-		if e := b.events.last(t); !e.OK || e.Attempts != 1 || e.Method != watch {
+		if e := last(t, b.events); !e.OK || e.Attempts != 1 || e.Method != watch {
 			t.Errorf("event %+v", e)
 		}
-		if body := b.events.bodies; len(body) != 1 || !body[0].OK || body[0].Duration != 4*time.Second {
+		if body := b.events.Bodies(); len(body) != 1 || !body[0].OK || body[0].Duration != 4*time.Second {
 			t.Errorf("bodies %+v", body)
 		}
 	})
@@ -125,7 +125,7 @@ func TestScopeBodyCutsAStream(t *testing.T) {
 		if r := b.requests()[0]; r.left != 1200*time.Millisecond || !slices.Equal(r.md["x-deadline-ms"], []string{"1200"}) {
 			t.Errorf("the server was told %s, %v", r.left, r.md)
 		}
-		if body := b.events.bodies; len(body) != 1 || body[0].OK || body[0].Kind != kinds.TotalTimeout {
+		if body := b.events.Bodies(); len(body) != 1 || body[0].OK || body[0].Kind != kinds.TotalTimeout {
 			t.Errorf("bodies %+v", body)
 		}
 	})
@@ -152,7 +152,7 @@ func TestAServerThatStopsInTimeHasNotSentAll(t *testing.T) {
 				t.Errorf("%s: %v", c.rules, err)
 			}
 			b.took(c.took)
-			if body := b.events.bodies; len(body) != 1 || body[0].OK {
+			if body := b.events.Bodies(); len(body) != 1 || body[0].OK {
 				t.Errorf("%s: bodies %+v", c.rules, body)
 			}
 		})
@@ -177,11 +177,11 @@ func TestAStreamHasToAnswerWithinItsAttempt(t *testing.T) {
 		b.took(400 * time.Millisecond)
 		b.saw(1)
 		// Its messages are not kept.
-		if event := b.events.last(t); event.Kind != kinds.AttemptTimeout || event.Skip != kinds.SkipNonReplayable {
+		if event := last(t, b.events); event.Kind != kinds.AttemptTimeout || event.Skip != kinds.SkipNonReplayable {
 			t.Errorf("event %+v", event)
 		}
-		if len(b.events.circuits) != 1 {
-			t.Errorf("circuits %v", b.events.circuits)
+		if len(b.events.Circuits()) != 1 {
+			t.Errorf("circuits %v", b.events.Circuits())
 		}
 		if err := s.SendMsg(ping); err == nil {
 			t.Error("a message was sent into a stream that is over")
@@ -247,10 +247,10 @@ func TestACallerMayReadLate(t *testing.T) {
 			if err := upload(b); err != nil {
 				t.Error(err)
 			}
-			if e := b.events.last(t); !e.OK || e.Duration != 0 {
+			if e := last(t, b.events); !e.OK || e.Duration != 0 {
 				t.Errorf("event %+v", e)
 			}
-			if body := b.events.bodies; len(body) != 1 || body[0].Duration != 5*time.Second {
+			if body := b.events.Bodies(); len(body) != 1 || body[0].Duration != 5*time.Second {
 				t.Errorf("bodies %+v", body)
 			}
 		})
@@ -258,8 +258,8 @@ func TestACallerMayReadLate(t *testing.T) {
 	t.Run("in mode Shadow", func(t *testing.T) {
 		doc := rules(t, `"mode":"Shadow","timeouts":{"total":"1s","attempt":"400ms"}`)
 		inFakeTime(t, setup{doc: doc, answer: collects}, func(b *bench) {
-			if err := upload(b); err != nil || len(b.events.would) != 0 {
-				t.Errorf("%v, would have cut %v", err, b.events.would)
+			if err := upload(b); err != nil || len(b.events.WouldCut()) != 0 {
+				t.Errorf("%v, would have cut %v", err, b.events.WouldCut())
 			}
 		})
 	})
@@ -316,8 +316,8 @@ func TestTheGapBetweenMessages(t *testing.T) {
 			if n, err := drain(b.mustWatch(b.ctx)); n != 3 || err != nil {
 				t.Errorf("%d messages, then %v", n, err)
 			}
-			if want := []string{"body_idle", "total"}; !slices.Equal(b.events.would, want) {
-				t.Errorf("would have cut %v", b.events.would)
+			if want := []string{"body_idle", "total"}; !slices.Equal(b.events.WouldCut(), want) {
+				t.Errorf("would have cut %v", b.events.WouldCut())
 			}
 		})
 	})
@@ -334,10 +334,10 @@ func TestAStreamThatFailsAfterItsHeaders(t *testing.T) {
 		if n != 1 || status.Code(err) != codes.DataLoss || status.Convert(err).Message() != "gone" {
 			t.Errorf("%d messages, then %v", n, err)
 		}
-		if len(b.events.circuits) != 0 || !b.events.last(t).OK {
-			t.Errorf("circuits %v, event %+v", b.events.circuits, b.events.last(t))
+		if len(b.events.Circuits()) != 0 || !last(t, b.events).OK {
+			t.Errorf("circuits %v, event %+v", b.events.Circuits(), last(t, b.events))
 		}
-		if body := b.events.bodies; len(body) != 1 || body[0].Kind != kinds.Status || body[0].Status != int(codes.DataLoss) {
+		if body := b.events.Bodies(); len(body) != 1 || body[0].Kind != kinds.Status || body[0].Status != int(codes.DataLoss) {
 			t.Errorf("bodies %+v", body)
 		}
 	})
@@ -350,7 +350,7 @@ func TestAStreamThatIsRefused(t *testing.T) {
 		if n != 0 || status.Code(err) != codes.Unavailable || status.Convert(err).Message() != "as told" {
 			t.Errorf("%d messages, then %v", n, err)
 		}
-		e := b.events.last(t)
+		e := last(t, b.events)
 		if e.OK || e.Kind != kinds.Status || e.Status != int(codes.Unavailable) || e.Skip != kinds.SkipNonReplayable {
 			t.Errorf("event %+v", e)
 		}
@@ -371,7 +371,7 @@ func TestACallerEndsAStream(t *testing.T) {
 		if n != 2 || e.Kind != kinds.Cancelled || status.Code(err) != codes.Canceled || !errors.Is(err, errPatience) {
 			t.Errorf("%d messages, then %v", n, err)
 		}
-		if body := b.events.bodies; len(body) != 1 || !body[0].OK {
+		if body := b.events.Bodies(); len(body) != 1 || !body[0].OK {
 			t.Errorf("bodies %+v", body)
 		}
 	})
@@ -404,8 +404,8 @@ func TestAForgottenStreamIsLetGo(t *testing.T) {
 			if n := b.timers.Live(); n != 0 {
 				t.Errorf("%d timers are running", n)
 			}
-			if len(b.events.bodies) != 1 {
-				t.Errorf("bodies %+v", b.events.bodies)
+			if len(b.events.Bodies()) != 1 {
+				t.Errorf("bodies %+v", b.events.Bodies())
 			}
 		})
 	})
@@ -414,7 +414,7 @@ func TestAForgottenStreamIsLetGo(t *testing.T) {
 		inFakeTime(t, setup{doc: doc, answer: hangs}, func(b *bench) {
 			_ = b.mustWatch(b.ctx)
 			b.later(400 * time.Millisecond)
-			if e := b.events.last(t); e.Kind != kinds.AttemptTimeout {
+			if e := last(t, b.events); e.Kind != kinds.AttemptTimeout {
 				t.Errorf("event %+v", e)
 			}
 			if n := b.timers.Live(); n != 0 {
@@ -429,7 +429,7 @@ func TestAForgottenStreamIsLetGo(t *testing.T) {
 				t.Fatal(err)
 			}
 			b.later(9 * time.Second)
-			if body := b.events.bodies; len(body) != 1 || body[0].Kind != kinds.TotalTimeout {
+			if body := b.events.Bodies(); len(body) != 1 || body[0].Kind != kinds.TotalTimeout {
 				t.Errorf("bodies %+v", body)
 			}
 		})
@@ -470,8 +470,8 @@ func TestAConnectionThatIsClosedIsNoFailure(t *testing.T) {
 				if e := failure(t, err); e.Kind != kinds.Cancelled || status.Code(err) != codes.Canceled {
 					t.Errorf("%s, %s: %v", shape, name, err)
 				}
-				if len(b.events.circuits) != 0 {
-					t.Errorf("%s, %s: circuits %v", shape, name, b.events.circuits)
+				if len(b.events.Circuits()) != 0 {
+					t.Errorf("%s, %s: circuits %v", shape, name, b.events.Circuits())
 				}
 			})
 		}
@@ -485,8 +485,8 @@ func TestAConnectionThatIsClosedIsNoFailure(t *testing.T) {
 		inFakeTime(t, setup{doc: doc, answer: does}, func(b *bench) {
 			time.AfterFunc(90*time.Second, func() { _ = b.conn.Close() })
 			_, err := b.invoke(b.ctx)
-			if e := failure(t, err); e.Kind != kinds.Cancelled || e.Attempts > 2 || len(b.events.circuits) != 0 {
-				t.Errorf("unary, %s: %v, circuits %v", name, err, b.events.circuits)
+			if e := failure(t, err); e.Kind != kinds.Cancelled || e.Attempts > 2 || len(b.events.Circuits()) != 0 {
+				t.Errorf("unary, %s: %v, circuits %v", name, err, b.events.Circuits())
 			}
 		})
 	}
@@ -523,8 +523,8 @@ func TestAClientStreamEndsWithItsReply(t *testing.T) {
 			if r := b.requests()[0]; r.left != time.Second {
 				t.Errorf("the server was told %s", r.left)
 			}
-			if e := b.events.last(t); !e.OK || len(b.events.bodies) != 0 {
-				t.Errorf("event %+v, bodies %+v", e, b.events.bodies)
+			if e := last(t, b.events); !e.OK || len(b.events.Bodies()) != 0 {
+				t.Errorf("event %+v, bodies %+v", e, b.events.Bodies())
 			}
 		})
 	})

@@ -155,8 +155,8 @@ func TestHostsWithoutAPolicyAreTraced(t *testing.T) {
 		if got := d.read(); len(got) != 5 || got[0] != `call grpc /shop.Orders/Get to elsewhere:80 of ""` {
 			t.Errorf("%q", got)
 		}
-		if len(b.events.calls) != 0 {
-			t.Errorf("events %+v", b.events.calls)
+		if len(b.events.Calls()) != 0 {
+			t.Errorf("events %+v", b.events.Calls())
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestTheRouteOfTheCallSite(t *testing.T) {
 		if _, err := b.invoke(clientlib.WithCall(b.ctx, clientlib.Route("orders by id"))); err != nil {
 			t.Error(err)
 		}
-		if e := b.events.last(t); e.Route != "orders by id" {
+		if e := last(t, b.events); e.Route != "orders by id" {
 			t.Errorf("event %+v", e)
 		}
 	})

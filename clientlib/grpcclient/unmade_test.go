@@ -55,8 +55,8 @@ func TestWhatIsNotMadeIsNoFailureOfTheServer(t *testing.T) {
 				if e := failure(t, err); e.Kind != kinds.Unknown || status.Code(err) != c.code {
 					t.Errorf("a stream: %v", err)
 				}
-				if _, err := b.invoke(b.ctx); err != nil || len(b.events.circuits) != 0 {
-					t.Errorf("the next call: %v, circuits %v", err, b.events.circuits)
+				if _, err := b.invoke(b.ctx); err != nil || len(b.events.Circuits()) != 0 {
+					t.Errorf("the next call: %v, circuits %v", err, b.events.Circuits())
 				}
 			})
 		})
@@ -102,8 +102,8 @@ func TestWhatAnInterceptorEndsIsNeitherServersNorCallers(t *testing.T) {
 			inFakeTime(t, setup{doc: doc, answer: hangs, dial: []grpc.DialOption{grpc.WithChainUnaryInterceptor(c.with)}}, func(b *bench) {
 				_, err := b.invoke(b.ctx)
 				e := failure(t, err)
-				if e.Kind != c.kind || b.events.last(t).Kind != c.kind || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) != c.kind.Timeout() {
-					t.Errorf("%v is a %v, told of as %v; context.Canceled %t, context.DeadlineExceeded %t", err, e.Kind, b.events.last(t).Kind,
+				if e.Kind != c.kind || last(t, b.events).Kind != c.kind || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) != c.kind.Timeout() {
+					t.Errorf("%v is a %v, told of as %v; context.Canceled %t, context.DeadlineExceeded %t", err, e.Kind, last(t, b.events).Kind,
 						errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded))
 				}
 				if s, ok := status.FromError(err); !ok || s == nil || s.Code() == codes.OK {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"net/netip"
-	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/test/bufconn"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/grpcserver"
 )
@@ -71,24 +71,6 @@ func inMemory(t *testing.T, opts ...deadline.Option) (health.HealthClient, *serv
 	return connect(t, "passthrough:///memory", grpc.WithContextDialer(dial)), s
 }
 
-type results struct {
-	mu   sync.Mutex
-	told []string
-}
-
-func (r *results) IncomingDeadline(protocol string, result deadline.Result) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.told = append(r.told, protocol+":"+result.String())
-}
-
-func (r *results) take() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	defer func() { r.told = nil }()
-	return strings.Join(r.told, " ")
-}
-
 // both makes a call of each shape.
 var both = map[string]func(context.Context, health.HealthClient) error{
 	"unary": func(ctx context.Context, c health.HealthClient) error {
@@ -131,7 +113,7 @@ func TestTheDeadlineOfACallIsTheBudgetOfItsHandler(t *testing.T) {
 	} {
 		for shape, call := range both {
 			synctest.Test(t, func(t *testing.T) {
-				seen := &results{}
+				seen := &clienttest.Deadlines{}
 				client, service := inMemory(t, append(c.opts, deadline.TrustEveryone(), deadline.WithObserver(seen))...)
 				ctx := metadata.NewOutgoingContext(t.Context(), c.sent)
 				if c.timeout > 0 {
@@ -149,7 +131,7 @@ func TestTheDeadlineOfACallIsTheBudgetOfItsHandler(t *testing.T) {
 						has = none
 					}
 				}
-				if told := seen.take(); has != c.has || told != c.results {
+				if told := seen.Take(); has != c.has || told != c.results {
 					t.Errorf("%s, %s: %s left, told %q, want %s and %q", c.name, shape, has, told, c.has, c.results)
 				}
 			})
@@ -172,7 +154,7 @@ func TestWithoutTrustADeadlineIsGRPCsAlone(t *testing.T) {
 		{"somebody else", []deadline.Option{deadline.TrustPrefixes(elsewhere)}, false},
 		{"this peer", []deadline.Option{deadline.TrustPrefixes(elsewhere, loopback)}, true},
 	} {
-		seen := &results{}
+		seen := &clienttest.Deadlines{}
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +175,7 @@ func TestWithoutTrustADeadlineIsGRPCsAlone(t *testing.T) {
 			if c.trusted {
 				want = "grpc:accepted"
 			}
-			if told := seen.take(); !limited || budget != c.trusted || left > 30*time.Second || told != want {
+			if told := seen.Take(); !limited || budget != c.trusted || left > 30*time.Second || told != want {
 				t.Errorf("%s, %s: gRPC's deadline %t, budget %s (%t), told %q", c.name, shape, limited, left, budget, told)
 			}
 		}

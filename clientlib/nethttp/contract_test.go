@@ -38,7 +38,7 @@ func TestHungServerIsRetriedAndEndsAtTheTotal(t *testing.T) {
 			t.Errorf("the server saw %d requests, want 3", n)
 		}
 		// 400ms + 10ms + 400ms + 20ms leave 170ms.
-		if last := b.events.attempts[2]; last.Duration != 170*time.Millisecond {
+		if last := b.events.Attempts()[2]; last.Duration != 170*time.Millisecond {
 			t.Errorf("the third attempt had %s, want the 170ms that were left", last.Duration)
 		}
 	})
@@ -132,11 +132,11 @@ func TestCallersCancellationIsTheCallersOwn(t *testing.T) {
 				if e.Kind != kinds.Cancelled || !errors.Is(err, reason) || !errors.Is(err, context.Canceled) || e.Timeout() {
 					t.Errorf("got %v, want the caller's cancellation with its cause", err)
 				}
-				if b.elapsed() != time.Second || len(b.events.attempts) != 1 {
-					t.Errorf("after %s and %d attempts, want 1s and 1", b.elapsed(), len(b.events.attempts))
+				if b.elapsed() != time.Second || len(b.events.Attempts()) != 1 {
+					t.Errorf("after %s and %d attempts, want 1s and 1", b.elapsed(), len(b.events.Attempts()))
 				}
-				if !phase.inBody && len(b.events.circuits) != 0 {
-					t.Errorf("the breaker moved to %v", b.events.circuits)
+				if !phase.inBody && len(b.events.Circuits()) != 0 {
+					t.Errorf("the breaker moved to %v", b.events.Circuits())
 				}
 			})
 		})
@@ -153,7 +153,7 @@ func TestCallersDeadlineIsATotalOfTheCaller(t *testing.T) {
 		if e.Kind != kinds.TotalTimeout || e.Source != kinds.SourceCaller || b.elapsed() != 2*time.Second {
 			t.Errorf("%v of the %s after %s, want TotalTimeout of the caller after 2s", e.Kind, e.Source, b.elapsed())
 		}
-		if b.origin.Requests("/hang") != 1 || len(b.events.circuits) != 0 {
+		if b.origin.Requests("/hang") != 1 || len(b.events.Circuits()) != 0 {
 			t.Error("it was retried, or counted against the peer")
 		}
 	})
@@ -191,8 +191,8 @@ func TestASpentBudgetCostsNoConnection(t *testing.T) {
 		if e.Kind != kinds.TotalTimeout || e.Source != kinds.SourceBudget || e.Attempts != 0 || b.network.Dials() != 0 {
 			t.Errorf("%v, %d attempts, %d connections", e, e.Attempts, b.network.Dials())
 		}
-		if len(b.events.calls) != 1 {
-			t.Errorf("%d calls counted, want the refused one", len(b.events.calls))
+		if len(b.events.Calls()) != 1 {
+			t.Errorf("%d calls counted, want the refused one", len(b.events.Calls()))
 		}
 	})
 }
@@ -207,8 +207,8 @@ func TestWaitsThatDoNotFitAreNotBegun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			inFakeTime(t, rules(t, `"timeouts":{"total":"1s"},`+c.retry), func(b *bench) {
 				resp := b.mustGet(c.path)
-				if resp.StatusCode != 503 || b.elapsed() != 0 || b.events.skips() != "deadline" {
-					t.Errorf("%d after %s, skipped %q, want the 503 at once for the deadline", resp.StatusCode, b.elapsed(), b.events.skips())
+				if resp.StatusCode != 503 || b.elapsed() != 0 || b.events.Skips() != "deadline" {
+					t.Errorf("%d after %s, skipped %q, want the 503 at once for the deadline", resp.StatusCode, b.elapsed(), b.events.Skips())
 				}
 				_, _ = readAll(b.t, resp)
 			})
@@ -263,8 +263,8 @@ func TestRedirectsShareOneDeadlineAndOneBreakerSignal(t *testing.T) {
 		if e.Kind != kinds.TotalTimeout || b.elapsed() != time.Second || e.Attempts != 4 {
 			t.Errorf("%v after %s and %d requests, want TotalTimeout after 1s and 4", e.Kind, b.elapsed(), e.Attempts)
 		}
-		if len(b.events.calls) != 1 || len(b.events.circuits) != 1 {
-			t.Errorf("%d calls and %d breaker changes, want one of each", len(b.events.calls), len(b.events.circuits))
+		if len(b.events.Calls()) != 1 || len(b.events.Circuits()) != 1 {
+			t.Errorf("%d calls and %d breaker changes, want one of each", len(b.events.Calls()), len(b.events.Circuits()))
 		}
 	})
 }
@@ -275,8 +275,8 @@ func TestARedirectNobodyFollowsIsACallOfItsOwn(t *testing.T) {
 		_, _ = readAll(b.t, b.mustGet("/redirect"))
 		time.Sleep(2 * time.Second)
 		synctest.Wait()
-		if len(b.events.calls) != 1 || b.events.calls[0].Status != http.StatusTemporaryRedirect || !b.events.calls[0].OK {
-			t.Errorf("calls: %+v", b.events.calls)
+		if len(b.events.Calls()) != 1 || b.events.Calls()[0].Status != http.StatusTemporaryRedirect || !b.events.Calls()[0].OK {
+			t.Errorf("calls: %+v", b.events.Calls())
 		}
 	})
 }
@@ -315,7 +315,7 @@ func TestTheLastResponseIsNeverTurnedIntoAnError(t *testing.T) {
 		if resp.StatusCode != 503 || text != "failed\n" || err != nil || b.origin.Requests("/status") != 3 {
 			t.Errorf("%d %q %v after %d requests", resp.StatusCode, text, err, b.origin.Requests("/status"))
 		}
-		if call := b.events.calls[0]; call.OK || call.Kind != kinds.Status || call.Status != 503 || call.Skip != kinds.SkipAttempts {
+		if call := b.events.Calls()[0]; call.OK || call.Kind != kinds.Status || call.Status != 503 || call.Skip != kinds.SkipAttempts {
 			t.Errorf("counted as %+v", call)
 		}
 		if b.network.Dials() != 1 {
@@ -357,7 +357,7 @@ func TestShadowChangesNothingAndCounts(t *testing.T) {
 		if b.elapsed() != 4*time.Second || b.origin.Requests("/status") != 1 {
 			t.Errorf("took %s and %d requests: something was cut or repeated", b.elapsed(), b.origin.Requests("/status"))
 		}
-		got := strings.Join(b.events.wouldCut, " ")
+		got := strings.Join(b.events.WouldCut(), " ")
 		if want := "response_header attempt total body_idle total retry"; got != want {
 			t.Errorf("would have: %s, want: %s", got, want)
 		}
@@ -380,8 +380,8 @@ func TestAnOpenCircuitRefusesAndSaysWhenToAsk(t *testing.T) {
 		_, _ = readAll(b.t, b.mustGet("/ok"))
 		_, _ = readAll(b.t, b.mustGet("/ok"))
 		want := []engine.CircuitState{engine.CircuitOpened, engine.CircuitHalfOpen, engine.CircuitClosed}
-		if !slices.Equal(b.events.circuits, want) {
-			t.Errorf("circuit went %v, want %v", b.events.circuits, want)
+		if !slices.Equal(b.events.Circuits(), want) {
+			t.Errorf("circuit went %v, want %v", b.events.Circuits(), want)
 		}
 	})
 }

@@ -3,38 +3,22 @@ package nethttp_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
-	"log/slog"
 	"net/http"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
-	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
-	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
 // rules writes the rules of the upstream "orders" into a document.
-func rules(t testing.TB, rules string) *document.Document {
-	t.Helper()
-	doc, err := document.Parse([]byte(fmt.Sprintf(`{"schema":1,"upstreams":[{"name":"orders","hosts":["orders"]%s}]}`, prefixed(rules))))
-	if err != nil {
-		t.Fatalf("document of the test: %v", err)
-	}
-	return doc
-}
-
-func prefixed(s string) string {
-	if s == "" {
-		return ""
-	}
-	return "," + s
+func rules(t testing.TB, rules string, hosts ...string) *document.Document {
+	return policytest.Rules(t, rules, hosts...)
 }
 
 // bench is a client of one policy and a misbehaving server, in fake time.
@@ -45,7 +29,7 @@ type bench struct {
 	transport *nethttp.Transport
 	origin    *clienttest.Origin
 	network   *clienttest.Network
-	events    *recorder
+	events    *policytest.Events
 	timers    *clienttest.Timers
 	start     time.Time
 }
@@ -86,13 +70,8 @@ func inFakeTimeWith(t *testing.T, doc *document.Document, h http.Handler, test f
 // newBench makes a client without a server, on top of base.
 func newBench(t *testing.T, doc *document.Document, base http.RoundTripper) *bench {
 	t.Helper()
-	b := &bench{t: t, events: &recorder{}, timers: &clienttest.Timers{}}
-	client, err := clientlib.New(t.Context(), "checkout",
-		clientlib.WithSource(source.Static(doc)), clientlib.WithReporter(nil),
-		clientlib.WithObserver(b.events), clientlib.WithClock(b.timers), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	b := &bench{t: t, events: &policytest.Events{}, timers: &clienttest.Timers{}}
+	client := policytest.NewClient(t, doc, b.events, b.timers)
 	b.client = client
 	b.transport = nethttp.NewTransport(client, base)
 	b.http = &http.Client{Transport: b.transport}
@@ -142,54 +121,6 @@ func readAll(t testing.TB, resp *http.Response) (string, error) {
 		t.Errorf("close the body: %v", cerr)
 	}
 	return string(data), err
-}
-
-// recorder is an observer that keeps everything as text.
-type recorder struct {
-	lock     chan struct{}
-	attempts []engine.AttemptEvent
-	calls    []engine.CallEvent
-	bodies   []engine.BodyEvent
-	wouldCut []string
-	circuits []engine.CircuitState
-	started  int
-}
-
-func (r *recorder) Recorder(string, string) engine.Recorder {
-	if r.lock == nil {
-		r.lock = make(chan struct{}, 1)
-	}
-	return r
-}
-
-func (r *recorder) with(f func()) {
-	r.lock <- struct{}{}
-	defer func() { <-r.lock }()
-	f()
-}
-
-func (r *recorder) CallStarted(string) { r.with(func() { r.started++ }) }
-func (r *recorder) AttemptDone(e engine.AttemptEvent) {
-	r.with(func() { r.attempts = append(r.attempts, e) })
-}
-func (r *recorder) CallDone(e engine.CallEvent) { r.with(func() { r.calls = append(r.calls, e) }) }
-func (r *recorder) BodyDone(e engine.BodyEvent) { r.with(func() { r.bodies = append(r.bodies, e) }) }
-func (r *recorder) WouldCut(limit string) {
-	r.with(func() { r.wouldCut = append(r.wouldCut, limit) })
-}
-func (r *recorder) CircuitChanged(s engine.CircuitState) {
-	r.with(func() { r.circuits = append(r.circuits, s) })
-}
-
-// skips lists why calls were not repeated.
-func (r *recorder) skips() string {
-	var skips []string
-	for _, a := range r.attempts {
-		if a.Skip != 0 {
-			skips = append(skips, a.Skip.String())
-		}
-	}
-	return strings.Join(skips, ",")
 }
 
 // vouch says whether the calls of a context may be made twice.

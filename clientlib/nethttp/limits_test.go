@@ -86,7 +86,7 @@ func TestLessThanTheHeaderCanSayIsNotSent(t *testing.T) {
 			if e.Kind != kinds.TotalTimeout || e.Source != kinds.SourceCaller || e.Attempts != 0 || b.network.Dials() != 0 {
 				t.Errorf("%v of the %s, %d attempts, %d connections", e.Kind, e.Source, e.Attempts, b.network.Dials())
 			}
-			if len(b.events.circuits) != 0 || body.closed == 0 {
+			if len(b.events.Circuits()) != 0 || body.closed == 0 {
 				t.Error("it counted against the peer, or the body was left open")
 			}
 		})
@@ -113,8 +113,8 @@ func TestLessThanTheHeaderCanSayIsNotSent(t *testing.T) {
 		inFakeTime(t, rules(t, header+`,"timeouts":{"total":"1s"},"retry":{"maxAttempts":3,"backoff":{"initial":"950ms","jitter":"None"}}`), func(b *bench) {
 			resp := b.mustGet("/status")
 			_, _ = readAll(b.t, resp)
-			if resp.StatusCode != 503 || b.elapsed() != 0 || b.events.skips() != "deadline" {
-				t.Errorf("%d after %s, skipped %q", resp.StatusCode, b.elapsed(), b.events.skips())
+			if resp.StatusCode != 503 || b.elapsed() != 0 || b.events.Skips() != "deadline" {
+				t.Errorf("%d after %s, skipped %q", resp.StatusCode, b.elapsed(), b.events.Skips())
 			}
 		})
 	})
@@ -122,8 +122,8 @@ func TestLessThanTheHeaderCanSayIsNotSent(t *testing.T) {
 		inFakeTime(t, rules(t, header+`,"timeouts":{"total":"1s"}`), func(b *bench) {
 			_, err := b.get("/redirect?delay=950ms")
 			e := failure(b.t, err)
-			if e.Kind != kinds.TotalTimeout || e.Attempts != 1 || b.origin.Requests("/ok") != 0 || len(b.events.calls) != 1 {
-				t.Errorf("%v after %d requests, %d calls", e, e.Attempts, len(b.events.calls))
+			if e.Kind != kinds.TotalTimeout || e.Attempts != 1 || b.origin.Requests("/ok") != 0 || len(b.events.Calls()) != 1 {
+				t.Errorf("%v after %d requests, %d calls", e, e.Attempts, len(b.events.Calls()))
 			}
 		})
 	})
@@ -207,8 +207,8 @@ func TestSlowRedirectsStayOneCall(t *testing.T) {
 		}
 		_, err := b.get("/redirect?n=3&delay=700ms&to=/hang")
 		e := failure(b.t, err)
-		if e.Kind != kinds.TotalTimeout || b.elapsed() != 4*time.Second || e.Attempts != 4 || len(b.events.calls) != 1 {
-			t.Errorf("%v after %s, %d calls", e, b.elapsed(), len(b.events.calls))
+		if e.Kind != kinds.TotalTimeout || b.elapsed() != 4*time.Second || e.Attempts != 4 || len(b.events.Calls()) != 1 {
+			t.Errorf("%v after %s, %d calls", e, b.elapsed(), len(b.events.Calls()))
 		}
 	})
 }
@@ -219,8 +219,8 @@ func TestARedirectWhoseBodyNobodyClosesIsCountedAllTheSame(t *testing.T) {
 		resp := b.mustGet("/redirect")
 		time.Sleep(31 * time.Second)
 		synctest.Wait()
-		if len(b.events.calls) != 1 || !b.events.calls[0].OK {
-			t.Errorf("calls: %+v", b.events.calls)
+		if len(b.events.Calls()) != 1 || !b.events.Calls()[0].OK {
+			t.Errorf("calls: %+v", b.events.Calls())
 		}
 		_ = resp.Body.Close()
 	})
@@ -364,8 +364,8 @@ func TestRetriesEndWithTheTotal(t *testing.T) {
 	inFakeTime(t, rules(t, `"timeouts":{"total":"5s"},"retry":{"maxAttempts":10,"backoff":{"initial":"900ms","max":"900ms","jitter":"None"}}`), func(b *bench) {
 		resp := b.mustGet("/status")
 		_, _ = readAll(b.t, resp)
-		if b.elapsed() > 5*time.Second || b.origin.Requests("/status") != 6 || b.events.skips() != "deadline" {
-			t.Errorf("%d requests in %s, skipped %q", b.origin.Requests("/status"), b.elapsed(), b.events.skips())
+		if b.elapsed() > 5*time.Second || b.origin.Requests("/status") != 6 || b.events.Skips() != "deadline" {
+			t.Errorf("%d requests in %s, skipped %q", b.origin.Requests("/status"), b.elapsed(), b.events.Skips())
 		}
 	})
 }
@@ -415,8 +415,8 @@ func TestABodyThatWasCutIsToldOfAsCutThoughItIsOnlyClosed(t *testing.T) {
 		if err := resp.Body.Close(); err != nil {
 			b.t.Error(err)
 		}
-		if len(b.events.bodies) != 1 || b.events.bodies[0].OK || b.events.bodies[0].Kind != kinds.TotalTimeout {
-			b.t.Errorf("bodies: %+v", b.events.bodies)
+		if len(b.events.Bodies()) != 1 || b.events.Bodies()[0].OK || b.events.Bodies()[0].Kind != kinds.TotalTimeout {
+			b.t.Errorf("bodies: %+v", b.events.Bodies())
 		}
 	})
 }

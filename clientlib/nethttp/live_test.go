@@ -2,7 +2,6 @@ package nethttp_test
 
 import (
 	"crypto/tls"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,9 +13,9 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
 	"github.com/timeout-operator/timeout-operator/clientlib/nethttp"
-	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
 // TestMain fails when a test leaves a goroutine, and so a connection, behind.
@@ -26,20 +25,15 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type live struct {
 	http   *http.Client
 	client *clientlib.Client
-	events *recorder
+	events *policytest.Events
 }
 
 // overSockets makes a client for 127.0.0.1 and the hosts given, on top of base,
 // whose idle connections are closed with the test.
 func overSockets(t testing.TB, rules string, base *http.Transport, hosts ...string) *live {
 	t.Helper()
-	l := &live{events: &recorder{}}
-	client, err := clientlib.New(t.Context(), "checkout",
-		clientlib.WithSource(source.Static(loopbackRules(t, rules, hosts...))), clientlib.WithReporter(nil),
-		clientlib.WithObserver(l.events), clientlib.WithLogger(slog.New(slog.DiscardHandler)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	l := &live{events: &policytest.Events{}}
+	client := policytest.NewClient(t, loopbackRules(t, rules, hosts...), l.events, &clienttest.Timers{})
 	l.client = client
 	l.http = &http.Client{Transport: nethttp.NewTransport(client, base)}
 	t.Cleanup(func() {
@@ -53,15 +47,7 @@ func overSockets(t testing.TB, rules string, base *http.Transport, hosts ...stri
 
 func loopbackRules(t testing.TB, rules string, hosts ...string) *document.Document {
 	t.Helper()
-	quoted := `"127.0.0.1"`
-	for _, h := range hosts {
-		quoted += fmt.Sprintf(",%q", h)
-	}
-	doc, err := document.Parse([]byte(fmt.Sprintf(`{"schema":1,"upstreams":[{"name":"orders","hosts":[%s]%s}]}`, quoted, prefixed(rules))))
-	if err != nil {
-		t.Fatalf("document of the test: %v", err)
-	}
-	return doc
+	return policytest.Rules(t, rules, append([]string{"127.0.0.1"}, hosts...)...)
 }
 
 // protocols are the ways in which a server on loopback is spoken to.

@@ -322,8 +322,8 @@ func TestAReloadNeitherClosesACircuitNorFillsABudget(t *testing.T) {
 			_, _ = readAll(b.t, b.mustGet("/status"))
 			b.client.Engine().Swap(rules(t, frugal+`,"timeouts":{"total":"1m"}`))
 		}
-		if got := b.origin.Requests("/status"); got != 3 || b.events.skips() != "attempts,budget" {
-			t.Errorf("%d requests, skipped %s", got, b.events.skips())
+		if got := b.origin.Requests("/status"); got != 3 || b.events.Skips() != "attempts,budget" {
+			t.Errorf("%d requests, skipped %s", got, b.events.Skips())
 		}
 	})
 }

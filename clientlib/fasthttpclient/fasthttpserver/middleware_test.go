@@ -3,26 +3,14 @@ package fasthttpserver_test
 import (
 	"context"
 	"net"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/fasthttpclient/fasthttpserver"
 	"github.com/valyala/fasthttp"
 )
-
-// told is an observer of incoming deadlines.
-type told struct {
-	mu      sync.Mutex
-	results []string
-}
-
-func (o *told) IncomingDeadline(protocol string, r deadline.Result) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.results = append(o.results, protocol+" "+r.String())
-}
 
 // served is what a handler saw of its budget.
 type served struct {
@@ -30,7 +18,7 @@ type served struct {
 	left    time.Duration
 	limited bool
 	value   any
-	told    []string
+	told    string
 }
 
 // serve hands one request over a real connection to a handler behind the
@@ -42,7 +30,7 @@ func serve(t *testing.T, change func(*fasthttp.Request), opts ...deadline.Option
 		t.Fatal(err)
 	}
 	var out served
-	observer := &told{}
+	observer := &clienttest.Deadlines{}
 	handler := fasthttpserver.Middleware(func(handler *fasthttp.RequestCtx) {
 		ctx := fasthttpserver.Context(handler)
 		out.left, out.limited = deadline.Remaining(ctx)
@@ -71,7 +59,7 @@ func serve(t *testing.T, change func(*fasthttp.Request), opts ...deadline.Option
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
-	out.status, out.told = resp.StatusCode(), observer.results
+	out.status, out.told = resp.StatusCode(), observer.Take()
 	return out
 }
 
@@ -85,7 +73,7 @@ func TestARequestBringsItsBudget(t *testing.T) {
 			if !s.limited || s.left <= 0 || s.left > time.Minute || s.value != 1 {
 				t.Errorf("%+v, want what is left of a minute", s)
 			}
-			if len(s.told) != 1 || s.told[0] != "fasthttp accepted" {
+			if s.told != "fasthttp:accepted" {
 				t.Errorf("told %q", s.told)
 			}
 		})
@@ -93,7 +81,7 @@ func TestARequestBringsItsBudget(t *testing.T) {
 }
 
 func TestARequestWithoutADeadlineHasNoBudget(t *testing.T) {
-	if s := serve(t, func(*fasthttp.Request) {}); s.limited || s.status != 200 || s.value != 1 || len(s.told) != 0 {
+	if s := serve(t, func(*fasthttp.Request) {}); s.limited || s.status != 200 || s.value != 1 || s.told != "" {
 		t.Errorf("%+v", s)
 	}
 }
@@ -101,14 +89,14 @@ func TestARequestWithoutADeadlineHasNoBudget(t *testing.T) {
 func TestAStrangerSetsNoBudget(t *testing.T) {
 	nobody := deadline.TrustFunc(func(*deadline.Incoming) bool { return false })
 	s := serve(t, func(req *fasthttp.Request) { req.Header.Set("X-Deadline-Ms", "1") }, nobody)
-	if s.limited || s.status != 200 || len(s.told) != 1 || s.told[0] != "fasthttp untrusted" {
+	if s.limited || s.status != 200 || s.told != "fasthttp:untrusted" {
 		t.Errorf("%+v", s)
 	}
 }
 
 func TestARequestWithNothingLeftCanBeRefused(t *testing.T) {
 	s := serve(t, func(req *fasthttp.Request) { req.Header.Set("X-Deadline-Ms", "0") }, deadline.RefuseSpent())
-	if s.status != fasthttp.StatusGatewayTimeout || s.value != nil || s.told[0] != "fasthttp spent" {
+	if s.status != fasthttp.StatusGatewayTimeout || s.value != nil || s.told != "fasthttp:spent" {
 		t.Errorf("%+v", s)
 	}
 }
