@@ -179,17 +179,22 @@ func (a *attempt) failed(err error) result {
 func (a *attempt) discard(resp *http.Response) {
 	if resp != nil {
 		if resp.Body != http.NoBody && resp.ContentLength <= drainBytes {
-			bound := drainTime
-			if left := a.flight.Left(a.flight.Now()); left >= 0 {
-				bound = min(bound, left)
-			}
-			timer := a.flight.transport.engine.Clock().AfterFunc(bound, a.Finish)
-			drain(resp.Body)
-			timer.Stop()
+			a.drain(resp.Body)
 		}
 		_ = resp.Body.Close()
 	}
 	a.Finish()
+}
+
+// drain reads a body to its end, for a bounded time.
+func (a *attempt) drain(body io.Reader) {
+	bound := drainTime
+	if left := a.flight.Left(a.flight.Now()); left >= 0 {
+		bound = min(bound, left)
+	}
+	timer := a.flight.transport.engine.Clock().AfterFunc(bound, a.Finish)
+	defer timer.Stop()
+	_, _ = io.CopyN(io.Discard, body, drainBytes)
 }
 
 // deliver hands the final response to the caller; from now on its body belongs

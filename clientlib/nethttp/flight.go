@@ -2,7 +2,6 @@ package nethttp
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
@@ -36,16 +35,53 @@ type result struct {
 	attribution engine.Attribution
 }
 
-// run is the attempt loop of one hop.
+// progress says how far a hop got.
+type progress struct {
+	last      *attempt // nil before the first one
+	undecided bool     // the engine was not told how the last one ended
+	returned  bool
+}
+
+// run makes one hop.
 func (f *flight) run(req *http.Request) (*http.Response, error) {
 	body := newRequestBody(req, f.Policy)
-	defer body.settle()
+	var p progress
+	defer func() {
+		body.settle()
+		if !p.returned {
+			f.panicked(&p)
+		}
+	}()
+	resp, err := f.tries(req, &body, &p)
+	p.returned = true
+	return resp, err
+}
+
+// panicked ends the call for a panic of what the program has in it, such as a base,
+// a trace or a GetBody, which somebody may recover from.
+func (f *flight) panicked(p *progress) {
+	if p.last == nil {
+		return
+	}
+	p.last.phases.stop()
+	p.last.Finish()
+	out := engine.Outcome{Kind: failure.Unknown, Status: engine.NoStatus}
+	if p.undecided {
+		f.Conclude(out, engine.Attribution{}, f.Decide(out))
+		return
+	}
+	f.Settle(out, engine.Attribution{}, engine.Decision{})
+}
+
+// tries is the attempt loop of a hop.
+func (f *flight) tries(req *http.Request, body *requestBody, p *progress) (*http.Response, error) {
 	for {
-		if err := f.lapse(&body); err != nil {
+		if err := f.lapse(body); err != nil {
 			return nil, err
 		}
 		a := f.open(req.Context())
-		res := a.send(req, &body)
+		p.last, p.undecided = a, true
+		res := a.send(req, body)
 		if res.outcome.OK && !isRedirect(res.response) {
 			f.Succeed(res.response.StatusCode)
 			res.response.Request = req
@@ -55,6 +91,7 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 		res.outcome.Repeatable = f.repeatable(req)
 		res.outcome.Replayable = body.replayable()
 		decision := f.Decide(res.outcome)
+		p.undecided = false
 		if !decision.Retry {
 			return f.conclude(a, req, res, decision)
 		}
@@ -137,5 +174,3 @@ func (f *flight) wait(ctx context.Context, next time.Time) error {
 	f.Settle(outcome, attribution, engine.Decision{})
 	return f.Failure(outcome, attribution, engine.Decision{}, context.Cause(ctx))
 }
-
-func drain(body io.Reader) { _, _ = io.CopyN(io.Discard, body, drainBytes) }
