@@ -11,7 +11,7 @@ import (
 )
 
 // What a program's own test sees of the retries of a policy.
-func TestExample(t *testing.T) {
+func TestEventsTellOfARetriedCall(t *testing.T) {
 	network := clienttest.NewNetwork(&clienttest.Origin{})
 	defer network.Close()
 	var events policytest.Events
@@ -26,8 +26,8 @@ func TestExample(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = resp.Body.Close()
-	told := fmt.Sprint(events.Upstreams(), events.Started(), len(events.Attempts()), len(events.Calls()), len(events.Bodies()), events.Skips(), timers.Live())
-	if want := "[orders] 1 2 1 1 attempts 0"; told != want {
-		t.Errorf("told %s, want %s", told, want)
+	told := fmt.Sprintln(events.Upstreams(), events.Started(), len(events.Attempts()), len(events.Calls()), len(events.Bodies()), events.Skips(), timers.Live())
+	if want := "[orders] 1 2 1 1 attempts 0\n"; told != want {
+		t.Errorf("told %q, want %q", told, want)
 	}
 }
