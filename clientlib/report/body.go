@@ -58,7 +58,7 @@ func render(pod Pod, library Library, clients []Client) []byte {
 			// It makes the report go when the pod goes.
 			OwnerReferences: []ownerReference{{APIVersion: "v1", Kind: "Pod", Name: pod.Name, UID: pod.UID}},
 		},
-		Library: library,
+		Library: Library{Name: clip(library.Name, maxWordLength), Version: clip(library.Version, maxWordLength)},
 		Clients: bounded(clients),
 	}
 	body := o.marshal()
@@ -88,9 +88,14 @@ func (o *object) marshal() []byte {
 	return body
 }
 
+// deliveries are those that the schema knows.
+var deliveries = []string{"Mount", "Poll", "Watch", "Static"}
+
 // bounded copies the clients, worst first, with every list and text in bounds.
+// What has no name is left out, and a delivery that a source of somebody's own
+// made up is Poll: either would have the whole report refused.
 func bounded(clients []Client) []Client {
-	out := slices.Clone(clients)
+	out := slices.DeleteFunc(slices.Clone(clients), func(c Client) bool { return c.Name == "" })
 	slices.SortFunc(out, func(a, b Client) int {
 		return cmp.Or(cmp.Compare(stateRank(a.State), stateRank(b.State)), cmp.Compare(a.Name, b.Name))
 	})
@@ -99,6 +104,9 @@ func bounded(clients []Client) []Client {
 		c := &out[i]
 		c.Name, c.Reason, c.Message = clip(c.Name, maxNameLength), clip(c.Reason, maxWordLength), clip(c.Message, MaxMessageLength)
 		c.Revision = clip(c.Revision, maxRevisionLength)
+		if !slices.Contains(deliveries, c.Delivery) {
+			c.Delivery = "Poll"
+		}
 		c.Policies = boundedPolicies(c.Policies)
 		c.Adapters = boundedAdapters(c.Adapters)
 		c.Upstreams = boundedUpstreams(c.Upstreams)
@@ -107,7 +115,7 @@ func bounded(clients []Client) []Client {
 }
 
 func boundedPolicies(list []Policy) []Policy {
-	out := slices.Clone(list)
+	out := slices.DeleteFunc(slices.Clone(list), func(p Policy) bool { return p.Name == "" })
 	slices.SortFunc(out, func(a, b Policy) int {
 		return cmp.Or(cmp.Compare(policyRank(a.State), policyRank(b.State)), cmp.Compare(a.Namespace, b.Namespace),
 			cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
@@ -122,7 +130,7 @@ func boundedPolicies(list []Policy) []Policy {
 }
 
 func boundedAdapters(list []Adapter) []Adapter {
-	out := slices.Clone(list)
+	out := slices.DeleteFunc(slices.Clone(list), func(a Adapter) bool { return a.Name == "" })
 	slices.SortFunc(out, func(a, b Adapter) int { return cmp.Compare(a.Name, b.Name) })
 	out = head(out, MaxAdapters)
 	for i := range out {
@@ -133,7 +141,7 @@ func boundedAdapters(list []Adapter) []Adapter {
 }
 
 func boundedUpstreams(list []Upstream) []Upstream {
-	out := slices.Clone(list)
+	out := slices.DeleteFunc(slices.Clone(list), func(u Upstream) bool { return u.Name == "" || u.Adapter == "" })
 	slices.SortFunc(out, func(a, b Upstream) int {
 		return cmp.Or(cmp.Compare(b.gaps(), a.gaps()), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Adapter, b.Adapter))
 	})

@@ -168,6 +168,34 @@ func TestWordsOfADocumentDoNotSpoilTheReport(t *testing.T) {
 	}
 }
 
+// Nor do programs with sources, adapters and libraries of their own: what the
+// schema does not take is left out or made what it does.
+func TestWhatProgramsMakeUpDoesNotSpoilTheReport(t *testing.T) {
+	whole := Client{
+		Name: "a", Delivery: "Carrier pigeon", State: StateReady,
+		Policies:  []Policy{{Name: "", State: PolicyApplied}, {Name: "p", State: PolicyApplied}},
+		Adapters:  []Adapter{{Name: ""}, {Name: "x"}},
+		Upstreams: []Upstream{{Name: "", Adapter: "x"}, {Name: "u", Adapter: ""}, {Name: "u", Adapter: "x"}},
+	}
+	library := Library{Name: strings.Repeat("n", 100), Version: strings.Repeat("v", 1000)}
+	o := decode(t, render(testPod, library, []Client{{Name: ""}, whole, {Name: "b", State: StateReady}}))
+	if len(o.Library.Name) != maxWordLength || len(o.Library.Version) != maxWordLength {
+		t.Errorf("the library is %+v", o.Library)
+	}
+	if len(o.Clients) != 2 || o.Clients[0].Delivery != "Poll" || o.Clients[1].Delivery != "Poll" {
+		t.Fatalf("the clients are %+v", o.Clients)
+	}
+	if c := o.Clients[0]; len(c.Policies) != 1 || len(c.Adapters) != 1 || len(c.Upstreams) != 1 {
+		t.Errorf("the client is %+v", c)
+	}
+	for _, known := range deliveries {
+		o := decode(t, render(testPod, library, []Client{{Name: "a", Delivery: known}}))
+		if o.Clients[0].Delivery != known {
+			t.Errorf("delivery %s became %s", known, o.Clients[0].Delivery)
+		}
+	}
+}
+
 func TestAdapterListsEveryCapability(t *testing.T) {
 	a := NewAdapter(capability.Record{Adapter: "x", Support: map[capability.Name]capability.Support{
 		capability.TimeoutTotal: {Level: capability.Native},
