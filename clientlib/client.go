@@ -38,6 +38,7 @@ type Client struct {
 	mu         sync.Mutex
 	adapters   []capability.Record
 	update     source.Update // what the source said last
+	heard      bool          // it said something
 	delivery   source.Delivery
 	applied    *document.Document // in force, nil for none
 	origin     string             // of applied
@@ -112,13 +113,17 @@ func (c *Client) start(ctx context.Context, o *options) error {
 	looked := make(chan struct{}, 1)
 	from := c.withCache(o)
 	go func() {
-		ended <- from.Run(running, func(u source.Update) {
+		err := from.Run(running, func(u source.Update) {
 			c.receive(u)
 			select {
 			case looked <- struct{}{}:
 			default:
 			}
 		})
+		if running.Err() == nil {
+			c.abandoned(err)
+		}
+		ended <- err
 	}()
 	c.stop = sync.OnceValue(func() error {
 		cancel()
@@ -148,7 +153,7 @@ func (c *Client) await(ctx context.Context, required time.Duration, looked <-cha
 		case err := <-ended:
 			ended <- nil
 			if err == nil {
-				err = errors.New("the source ended by itself")
+				err = errEnded
 			}
 			return err
 		case <-late:
@@ -254,11 +259,28 @@ func (c *Client) warn(text string) bool {
 	return true
 }
 
+var errEnded = errors.New("the source ended by itself")
+
+// abandoned notes that a source ended that had to go on: no change comes any more.
+// Where it never said anything, New fails.
+func (c *Client) abandoned(err error) {
+	if err == nil {
+		err = errEnded
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.heard {
+		return
+	}
+	c.update.Err, c.update.Reason, c.update.Detail = fmt.Errorf("no change comes any more: %w", err), source.ReasonSetUp, ""
+	c.settle()
+}
+
 // receive takes what the source found.
 func (c *Client) receive(u source.Update) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.update = u
+	c.update, c.heard = u, true
 	c.check.Store(u.Check)
 	c.settle()
 }

@@ -266,6 +266,57 @@ func TestAnAdapterThatComesLaterIsHeldToTheDocumentToo(t *testing.T) {
 	})
 }
 
+// oneShot is a source that ends once it was fed, as sources must not.
+type oneShot struct {
+	feed feed
+	err  error
+}
+
+func (s oneShot) Run(ctx context.Context, sink func(source.Update)) error {
+	select {
+	case u := <-s.feed:
+		sink(u)
+	case <-ctx.Done():
+		return nil
+	}
+	select {
+	case u := <-s.feed:
+		sink(u)
+		return s.err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// A source that gives up while the program runs is not taken for one that is up to
+// date.
+func TestASourceThatEndsIsTold(t *testing.T) {
+	for _, failure := range []error{nil, errors.New("it lost its way")} {
+		synctest.Test(t, func(t *testing.T) {
+			s := oneShot{make(feed, 1), failure}
+			s.feed <- source.Update{Document: policy(t, 1, oneSecond), Delivery: source.DeliveryPoll}
+			log := &strings.Builder{}
+			client, err := clientlib.New(t.Context(), "checkout", clientlib.WithSource(s), clientlib.WithReporter(nil),
+				clientlib.WithLogger(slog.New(slog.NewTextHandler(log, nil))))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s.feed.say(source.Update{Document: policy(t, 2, twoSeconds), Delivery: source.DeliveryPoll})
+			synctest.Wait()
+			status := client.Status()
+			if limit(client) != 2*time.Second || status.State != clientlib.StateStale || status.Reason != source.ReasonSetUp || !strings.Contains(status.Message, "no change comes any more") {
+				t.Errorf("limit %s, status %+v", limit(client), status)
+			}
+			if n := strings.Count(log.String(), "level=WARN"); n != 1 {
+				t.Errorf("it was told %d times:\n%s", n, log)
+			}
+			if err := client.Close(); !errors.Is(err, failure) {
+				t.Errorf("Close: %v", err)
+			}
+		})
+	}
+}
+
 // Case R30.
 func TestARequiredPolicyIsWaitedFor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -253,8 +253,10 @@ func (c *choice) nothing() Update {
 	}
 	u := c.contenders[told].update
 	for _, from := range c.contenders {
-		if !from.lost() {
+		if !from.lost() || u.Delivery == "" {
 			u.Delivery = from.update.Delivery
+		}
+		if !from.lost() {
 			break
 		}
 	}

@@ -441,6 +441,13 @@ func TestASourceSetUpWronglyIsStoodInFor(t *testing.T) {
 			t.Errorf("the message %q has no cause", m)
 		}
 	})
+	withPair(t, func(p *pair) {
+		p.watch.failure <- errors.New("not in a cluster")
+		p.loses(p.mount, "", ReasonUnreadable)
+		if u := p.last(); u.Document != nil || u.Reason != ReasonSetUp || u.Delivery != DeliveryMount {
+			t.Errorf("without any document: %s", describeUpdate(u))
+		}
+	})
 	synctest.Test(t, func(t *testing.T) {
 		a, b := newTold(), newTold()
 		a.failure <- errors.New("first mistake")

@@ -139,8 +139,8 @@ const (
 	// ReasonForbidden: who has the document refuses it to this process. The
 	// rest is as with ReasonUnreachable.
 	ReasonForbidden Reason = "Forbidden"
-	// ReasonSetUp: a source of several is set up wrongly and delivers nothing.
-	// The rest is as with ReasonUnreachable.
+	// ReasonSetUp: a source of several is set up wrongly and delivers nothing, or a
+	// source ended that had to go on. The rest is as with ReasonUnreachable.
 	ReasonSetUp Reason = "SetUp"
 	// ReasonCached: no source has a document, or only one that stands in for
 	// another and has an older one, so the last good one of an earlier process is
