@@ -28,10 +28,7 @@ func newRota(places int) *rota {
 func (r *rota) refused(place int, now time.Time, wait, limit time.Duration) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	select {
-	case <-r.wakes[place]: // of rights that are gone again
-	default:
-	}
+	r.sleep(place)
 	for other, at := range r.next {
 		if ahead := at.Sub(now); other != place && ahead > 0 && ahead <= wait {
 			wait = min(ahead+wait/2, limit)
@@ -46,6 +43,7 @@ func (r *rota) refused(place int, now time.Time, wait, limit time.Duration) time
 func (r *rota) allowed(place int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.sleep(place)
 	if _, was := r.next[place]; !was {
 		return
 	}
@@ -55,6 +53,14 @@ func (r *rota) allowed(place int) {
 		case r.wakes[other] <- struct{}{}:
 		default:
 		}
+	}
+}
+
+// sleep drops a wake that came too late: it would end another rest.
+func (r *rota) sleep(place int) {
+	select {
+	case <-r.wakes[place]:
+	default:
 	}
 }
 
