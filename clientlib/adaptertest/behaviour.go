@@ -71,6 +71,9 @@ const (
 	Untrusted Feature = "Untrusted"
 	// BadBody: the request's body cannot be read to its end.
 	BadBody Feature = "BadBody"
+	// Panics: something of the program's that the library calls, such as a dialler, an
+	// interceptor or a transport underneath, panics, and Do with it.
+	Panics Feature = "Panics"
 	// Odd: the library fails with an error of no kind that is known, such as one
 	// that a dialler of the test's own makes up.
 	Odd Feature = "Odd"

@@ -199,7 +199,7 @@ func (b *bench) settle() {
 	r := b.events
 	// A redirect that nobody followed is told of late.
 	told := func() bool { return len(r.Calls()) >= r.Started() && b.timers.Live() == 0 }
-	if !eventually(patience, told) {
+	if !eventually(min(patience, 4*b.a.hold), told) {
 		b.findf("%d calls were made and %d told of as done; %d timers are left running", made, len(r.Calls()), b.timers.Live())
 	}
 	calls := r.Calls()

@@ -250,6 +250,7 @@ func (c crooked) RoundTrip(req *http.Request) (*http.Response, error) {
 		out := engine.Outcome{Status: engine.NoStatus, Kind: failure.Disconnected, Repeatable: true, Replayable: true}
 		if err == nil {
 			out.Status, out.OK, out.Kind = resp.StatusCode, resp.StatusCode < 400, failure.Status
+			out.ServerFault = out.Status >= 500
 			out.RetryStatus = policy.RetriesStatus(out.Status)
 		}
 		decision := call.Decide(out)
@@ -316,4 +317,11 @@ func TestShadowHasToCountEachLimit(t *testing.T) {
 		(&engine.Comparison{}).Total(s)
 	}}
 	caught(t, only(crookedly(twice)), check, "it was counted 2 times that total would have cut one call")
+}
+
+// A crooked adapter forgets the call that it was making.
+func TestACallThatPanickedHasToEnd(t *testing.T) {
+	t.Parallel()
+	const check = "a panic that somebody recovers from ends its call"
+	caught(t, crookedly(crooked{}), check, "that one still has the place of the probe")
 }

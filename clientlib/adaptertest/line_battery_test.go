@@ -27,6 +27,7 @@ func TestTheRecordOfLineIsTrue(t *testing.T) {
 			adaptertest.OverHTTP2:       "it speaks HTTP/1.1",
 			adaptertest.Declines:        "it speaks HTTP/1.1",
 			adaptertest.Odd:             "it does not let anybody dial",
+			adaptertest.Panics:          "nothing of a program's is in it",
 		},
 	})
 }

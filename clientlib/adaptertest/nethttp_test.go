@@ -47,7 +47,7 @@ func isURLError(err error) error {
 // httpPeer calls an HTTPServer by an http.Client.
 type httpPeer struct {
 	*HTTPServer
-	http, odd *http.Client
+	http, odd, fragile *http.Client
 }
 
 func openNetHTTP(t testing.TB, c *clientlib.Client, s Setup) Peer {
@@ -68,8 +68,14 @@ func newHTTPPeer(t testing.TB, s Setup, wrap func(http.RoundTripper) http.RoundT
 		HTTPServer: NewHTTPServer(t, s),
 		http:       &http.Client{Transport: wrap(base)},
 		odd:        &http.Client{Transport: wrap(odd)},
+		fragile:    &http.Client{Transport: wrap(fragile{})},
 	}
 }
+
+// fragile is a transport that panics.
+type fragile struct{}
+
+func (fragile) RoundTrip(*http.Request) (*http.Response, error) { panic("of the test's own") }
 
 func (p *httpPeer) Do(ctx context.Context, call Call) Result {
 	r := p.Request(call)
@@ -80,8 +86,11 @@ func (p *httpPeer) Do(ctx context.Context, call Call) Result {
 	req.ContentLength = r.Length
 	req.Header = r.Header
 	client := p.http
-	if call.Does == Odd {
+	switch call.Does {
+	case Odd:
 		client = p.odd
+	case Panics:
+		client = p.fragile
 	}
 	resp, err := client.Do(req)
 	if err != nil {

@@ -15,6 +15,7 @@ var breakers = []capability.Name{capability.CircuitBreaker}
 var stateScenarios = []scenario{
 	{"a circuit closes again when the server has recovered", breakers, []Feature{Fails}, circuitRecovers},
 	{"a probe that its caller leaves gives its place back", breakers, []Feature{CallerContext, Fails, Waits}, probeIsLeft},
+	{"a panic that somebody recovers from ends its call", breakers, []Feature{Fails, Panics}, panicEnds},
 	{"a call is one signal to the circuit, whatever its attempts", []capability.Name{capability.CircuitBreaker, capability.RetryOwned}, []Feature{Fails}, oneSignal},
 	{"what the caller did wrong does not open the circuit", breakers, []Feature{Refuses}, callersFault},
 	{"a fault of the server opens the circuit", breakers, []Feature{Breaks}, serversFault},
@@ -76,6 +77,35 @@ func probeIsLeft(l *lab) {
 	if got := b.events.Circuits(); !slices.Equal(got, states) {
 		l.findf("the circuit is told of as %v, want %v", got, states)
 	}
+}
+
+// panicEnds has the only probe of a circuit panic: it is told of as done, leaves no
+// timer, and its place is the next call's.
+func panicEnds(l *lab) {
+	b := l.open(fmt.Sprintf(`"timeouts":{"total":"60s","attempt":"30s"},"circuitBreaker":{"failures":1,"recovery":"%s"}`, ample), Setup{})
+	b.do(Call{Behaviour: Behaviour{Does: Fails}})
+	if !eventually(patience, func() bool { return b.panics() }) {
+		l.findf("no call panicked within %s, though something in it did", patience)
+		return
+	}
+	if o := b.do(Call{}); !o.ok {
+		l.findf("the call after one that panicked ended with %s: that one still has the place of the probe", o)
+	}
+}
+
+// panics makes a call in which something panics, and reports whether that came out.
+func (b *bench) panics() (panicked bool) {
+	defer func() {
+		if recover() == nil {
+			return
+		}
+		panicked = true
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.calls = append(b.calls, outcome{kind: failure.Unknown})
+	}()
+	b.do(Call{Behaviour: Behaviour{Does: Panics}})
+	return false
 }
 
 func oneSignal(l *lab) {

@@ -54,7 +54,7 @@ func inFamily(err error) error {
 
 type peer struct {
 	*adaptertest.HTTPServer
-	usual, odd, limited *fasthttpclient.Client
+	usual, odd, limited, fragile *fasthttpclient.Client
 }
 
 func openPeer(t testing.TB, c *clientlib.Client, s adaptertest.Setup, streamed bool) adaptertest.Peer {
@@ -73,6 +73,7 @@ func openPeer(t testing.TB, c *clientlib.Client, s adaptertest.Setup, streamed b
 		odd: client(&fasthttp.Client{Dial: func(string) (net.Conn, error) {
 			return nil, errors.New("a dialler of the test's own")
 		}}),
+		fragile: client(&fasthttp.Client{Dial: func(string) (net.Conn, error) { panic("of the test's own") }}),
 		limited: client(&fasthttp.Client{WriteTimeout: 80 * time.Millisecond}),
 	}
 }
@@ -99,6 +100,8 @@ func (p *peer) Do(ctx context.Context, call adaptertest.Call) adaptertest.Result
 	switch call.Does {
 	case adaptertest.Odd:
 		client = p.odd
+	case adaptertest.Panics:
+		client = p.fragile
 	case adaptertest.Unread:
 		client = p.limited
 	}

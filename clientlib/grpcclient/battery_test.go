@@ -334,7 +334,7 @@ func (p *peer) conn(call adaptertest.Call) *grpc.ClientConn {
 	defer p.mu.Unlock()
 	kind := call.Does
 	switch kind {
-	case adaptertest.Unreachable, adaptertest.Stalls, adaptertest.Unnamed, adaptertest.Untrusted, adaptertest.Odd, adaptertest.Garbles, adaptertest.Declines:
+	case adaptertest.Unreachable, adaptertest.Stalls, adaptertest.Unnamed, adaptertest.Untrusted, adaptertest.Odd, adaptertest.Panics, adaptertest.Garbles, adaptertest.Declines:
 	default:
 		kind = adaptertest.Answers
 	}
@@ -391,6 +391,11 @@ func (p *peer) target(kind adaptertest.Feature, call adaptertest.Call) (string, 
 			return errors.New("an interceptor of the test's own")
 		}
 		return "passthrough:///" + p.server.Addr().String(), []grpc.DialOption{grpc.WithChainUnaryInterceptor(odd)}
+	case adaptertest.Panics:
+		fragile := func(context.Context, string, any, any, *grpc.ClientConn, grpc.UnaryInvoker, ...grpc.CallOption) error {
+			panic("of the test's own")
+		}
+		return "passthrough:///" + p.server.Addr().String(), []grpc.DialOption{grpc.WithChainUnaryInterceptor(fragile)}
 	case adaptertest.Garbles:
 		s := startRaw(p.t, func(r *rawRequest) {
 			r.headers(false, ":status", "200", "content-type", "text/html")

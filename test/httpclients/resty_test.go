@@ -102,6 +102,7 @@ func onNetHTTP(library func(testing.TB, *http.Client) send) adaptertest.Adapter 
 				HTTPServer: adaptertest.NewHTTPServer(t, s),
 				usual:      library(t, &http.Client{Transport: nethttp.NewTransport(c, base)}),
 				odd:        library(t, &http.Client{Transport: nethttp.NewTransport(c, odd)}),
+				fragile:    library(t, &http.Client{Transport: nethttp.NewTransport(c, fragile{})}),
 			}
 		},
 		Family: func(err error) error {
@@ -120,13 +121,21 @@ func onNetHTTP(library func(testing.TB, *http.Client) send) adaptertest.Adapter 
 // peer calls a misbehaving server by a library.
 type peer struct {
 	*adaptertest.HTTPServer
-	usual, odd send
+	usual, odd, fragile send
 }
+
+// fragile is a transport that panics.
+type fragile struct{}
+
+func (fragile) RoundTrip(*http.Request) (*http.Response, error) { panic("of the test's own") }
 
 func (p *peer) Do(ctx context.Context, call adaptertest.Call) adaptertest.Result {
 	send := p.usual
-	if call.Does == adaptertest.Odd {
+	switch call.Does {
+	case adaptertest.Odd:
 		send = p.odd
+	case adaptertest.Panics:
+		send = p.fragile
 	}
 	r := send(call.Context(ctx), p.Request(call))
 	r.Body = adaptertest.Text(call, r.Body)
