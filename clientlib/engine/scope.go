@@ -130,13 +130,15 @@ func (s *Scope) await(now time.Duration) {
 	}
 }
 
-// Look fires what is overdue, and returns the time since the start of the call.
-func (s *Scope) Look() time.Duration {
-	now := s.call.elapsed()
-	if s.limited {
-		s.fireOverdue(now)
+// Look asks the clock: it returns the time since the start of the call, and the
+// limit that has ended the scope by then, LimitNone for none.
+func (s *Scope) Look() (now time.Duration, fired Limit) {
+	now = s.call.elapsed()
+	if !s.limited {
+		return now, LimitNone
 	}
-	return now
+	s.fireOverdue(now)
+	return now, s.fired()
 }
 
 func (s *Scope) fireOverdue(now time.Duration) {
@@ -186,8 +188,17 @@ func (s *Scope) fireFrom(phase uint32, l Limit) bool {
 	return true
 }
 
-// Fired returns the limit that ended the scope, LimitNone for none.
+// Fired returns the limit that ended the scope, LimitNone for none. It asks the
+// clock where no timer does.
 func (s *Scope) Fired() Limit {
+	if s.timer.Load() == nil && s.limited {
+		_, limit := s.Look()
+		return limit
+	}
+	return s.fired()
+}
+
+func (s *Scope) fired() Limit {
 	if phase := s.phase.Load(); phase >= phaseFired {
 		return Limit(phase - phaseFired)
 	}
@@ -223,10 +234,13 @@ func (s *Scope) Attribution(l Limit) Attribution {
 // be dropped. A timer that still serves the total is left alone: if it finds
 // itself early it arms itself anew, so that a quick call pays one swap.
 func (s *Scope) EnterBody(stream bool) bool {
-	now := s.Look()
+	now, fired := s.Look()
 	s.call.decided = now
 	if !s.limited {
 		return true
+	}
+	if fired != LimitNone {
+		return false
 	}
 	s.bodyEnd = s.endOfBody(stream)
 	if !s.policy.Shadow {
@@ -307,7 +321,7 @@ func (s *Scope) Finish() {
 	}
 	s.disarm()
 	// A limit that fires at this moment is the cause, whoever comes first.
-	s.own.end(limitErrors[s.Fired()])
+	s.own.end(limitErrors[s.fired()])
 }
 
 // finish ends the phase under way; false when the scope is finished already.

@@ -31,12 +31,12 @@ func (s *Scope) context() context.Context {
 	if o.made.Load() {
 		return o.ctx
 	}
-	now := s.Look()
+	now, _ := s.Look()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.made.Load() {
 		parent := s.Context
-		if s.Fired() != LimitNone {
+		if s.fired() != LimitNone {
 			// The limit was first, whatever became of the parent since.
 			parent = context.WithoutCancel(parent)
 		}
@@ -46,7 +46,7 @@ func (s *Scope) context() context.Context {
 	}
 	if s.over() {
 		s.disarm()
-		o.cancel(limitErrors[s.Fired()])
+		o.cancel(limitErrors[s.fired()])
 	}
 	return o.ctx
 }

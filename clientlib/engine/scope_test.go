@@ -127,6 +127,7 @@ func TestALimitPassesWithoutATimer(t *testing.T) {
 	}{
 		{"attempt, headers late", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { s.EnterBody(false) }, LimitAttempt},
 		{"total, headers late", `"timeouts":{"total":"1s"}`, false, func(s *Scope) { s.EnterBody(false) }, LimitTotal},
+		{"attempt, asked what fired", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { s.Fired() }, LimitAttempt},
 		{"attempt, looked at", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { s.Look() }, LimitAttempt},
 		{"attempt, asked for its error", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { _ = s.Err() }, LimitAttempt},
 		{"attempt, waited for too late", `"timeouts":{"total":"2s","attempt":"1s"}`, false, func(s *Scope) { <-s.Done() }, LimitAttempt},

@@ -269,7 +269,8 @@ func (a *attempt) end(o engine.Outcome) {
 		a.flight.over()
 	}
 	o.Status = a.status
-	a.flight.BodyDone(o, a.Look())
+	now, _ := a.Look()
+	a.flight.BodyDone(o, now)
 }
 
 // ok is the end of a body that was read to its end or closed by its caller.

@@ -284,7 +284,8 @@ func (s *stream) end(err error) {
 		if s.byCaller() {
 			res.outcome = engine.Outcome{OK: true, Status: res.outcome.Status}
 		}
-		s.try.flight.BodyDone(res.outcome, s.try.Look())
+		now, _ := s.try.Look()
+		s.try.flight.BodyDone(res.outcome, now)
 	} else {
 		s.settled = true
 		s.try.compareHeaders()

@@ -157,8 +157,7 @@ func (a *attempt) tellAgain() {
 // the error is looked at.
 func (a *attempt) failed(err error) result {
 	none := engine.Outcome{Status: engine.NoStatus}
-	a.Look()
-	if limit := a.Fired(); limit != engine.LimitNone {
+	if _, limit := a.Look(); limit != engine.LimitNone {
 		none.Kind = limit.Kind()
 		return result{err: engine.CauseOf(err), outcome: none, attribution: a.Attribution(limit)}
 	}
@@ -205,7 +204,7 @@ func (a *attempt) deliver(resp *http.Response) {
 	case isUpgrade(resp):
 		a.deliverUpgrade(resp)
 	case resp.Body == http.NoBody && !isRedirect(resp):
-		a.end(engine.Outcome{OK: true}, a.Look())
+		a.endNow(engine.Outcome{OK: true})
 	default:
 		resp.Body = a
 		a.traceBody()
@@ -229,8 +228,8 @@ func (a *attempt) Read(p []byte) (int, error) {
 
 // bodyError ends the body and says why.
 func (a *attempt) bodyError(err error) error {
-	now := a.Look()
-	fired := a.Fired() != engine.LimitNone
+	now, limit := a.Look()
+	fired := limit != engine.LimitNone
 	if err == io.EOF && !fired {
 		a.end(engine.Outcome{OK: true}, now)
 		return err
@@ -256,9 +255,9 @@ func (a *attempt) Close() error {
 	}
 	a.closed.Store(true)
 	err := a.inner.Close()
-	now := a.Look()
+	now, limit := a.Look()
 	outcome := engine.Outcome{OK: true}
-	if a.Fired() != engine.LimitNone {
+	if limit != engine.LimitNone {
 		// A limit had cut it, though nobody read on to see that.
 		outcome = a.failed(nil).outcome
 	}
@@ -272,6 +271,12 @@ func (a *attempt) end(o engine.Outcome, now time.Duration) {
 		a.unwatch()
 	}
 	a.endOnce(o, now)
+}
+
+// endNow is end for those who have not asked the clock.
+func (a *attempt) endNow(o engine.Outcome) {
+	now, _ := a.Look()
+	a.end(o, now)
 }
 
 func (a *attempt) endOnce(o engine.Outcome, now time.Duration) {

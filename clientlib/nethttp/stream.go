@@ -37,7 +37,7 @@ func isUpgrade(resp *http.Response) bool {
 // it is the library's body, untouched; with one it stays a ReadWriteCloser.
 func (a *attempt) deliverUpgrade(resp *http.Response) {
 	if !a.Watched() {
-		a.end(engine.Outcome{OK: true}, a.Look())
+		a.endNow(engine.Outcome{OK: true})
 		return
 	}
 	conn := resp.Body.(io.ReadWriteCloser)

@@ -54,7 +54,7 @@ func (a *attempt) traceBody() {
 // cut runs when the context of a traced body ended by something else than the
 // body's end.
 func (a *attempt) cut() {
-	if a.Fired() != engine.LimitNone || a.Context.Err() != nil {
-		a.endOnce(a.failed(nil).outcome, a.Look())
+	if now, limit := a.Look(); limit != engine.LimitNone || a.Context.Err() != nil {
+		a.endOnce(a.failed(nil).outcome, now)
 	}
 }
