@@ -65,7 +65,7 @@ type follower struct {
 	denied  bool          // the server does not take the token of a file
 	refused string        // that token, empty where the file cannot be read
 	woken   bool          // the last rest ended early
-	away    time.Time     // when the server could not be reached last
+	away    time.Time     // when the server could not be reached last, or ended a watch early
 	failing time.Time     // since when, zero when all is well
 	trouble *trouble      // what was told, nil when all is well
 	turns   int           // how often that became another one since all was well
@@ -315,8 +315,9 @@ func (f *follower) watch(ctx context.Context, s *session, version string) (strin
 	began := w.clock.Now()
 	err = w.run(ctx, stream, lasts+watchSlack)
 	f.spread = minSpread
-	if stood := w.clock.Now().Sub(began); stood < lasts-time.Second {
-		f.spread = min(spread(stood), f.maxBackoff) // it was not asked to end yet
+	if now := w.clock.Now(); now.Sub(began) < lasts-time.Second {
+		// It was not asked to end yet: the server may be about to start anew.
+		f.spread, f.away = min(spread(now.Sub(began)), f.maxBackoff), now
 	}
 	f.pace.first = f.spread / 2
 	return w.version, err

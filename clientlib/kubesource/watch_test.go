@@ -194,6 +194,22 @@ func TestARestartOfTheServerIsNoNews(t *testing.T) {
 	})
 }
 
+// A server that is back before anybody notices that it was away refuses what it
+// cannot judge yet, and is not taken for one that means it.
+func TestARefusalAfterAShortRestartIsAskedAboutSoon(t *testing.T) {
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		for range 20 {
+			advance(2 * time.Minute)
+			f.set(func() { f.refuse = func(bool) *metav1.Status { return forbidden() } })
+			f.endWatches(nil)
+			advance(20 * time.Second)
+			f.set(func() { f.refuse = nil })
+			advance(briefBackoff + time.Second)
+			h.want("a", source.ReasonNone, source.DeliveryWatch)
+		}
+	})
+}
+
 // Rights are missing from the start, are given, withdrawn and given back.
 //
 // Case R29.
