@@ -3,6 +3,7 @@ package main
 import (
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -30,8 +31,9 @@ func TestEveryCaseRuns(t *testing.T) {
 }
 
 func TestReloadIsMeasured(t *testing.T) {
-	if err := reloads(io.Discard, options{only: regexp.MustCompile("reload"), rounds: 2}); err != nil {
-		t.Fatal(err)
+	took, err := reloads(io.Discard, options{only: regexp.MustCompile("reload"), rounds: 2})
+	if err != nil || took <= 0 {
+		t.Fatalf("%v ms, %v", took, err)
 	}
 }
 
@@ -87,5 +89,55 @@ func TestRawResultsAreThoseOfGoBenchmarks(t *testing.T) {
 	form := regexp.MustCompile(`(?m)^Benchmarkstub/ours,_all-\d+\t100\t150\.0 ns/op\t150\.0 cpu-ns/op\t8 B/op\t2 allocs/op$`)
 	if !form.MatchString(out.String()) {
 		t.Errorf("not what benchstat reads:\n%s", out.String())
+	}
+}
+
+func TestFiguresAreHeldToTheirBars(t *testing.T) {
+	r := &results{groups: map[string][]*testCase{
+		"stub": {measured(caseBare, false, 100), measured(casePlain, false, 200), measured(caseAll, false, 230), measured("peer", true, 400)},
+	}, reload: 20}
+	var out strings.Builder
+	if err := r.print(&out); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, line := range strings.Split(strings.TrimSpace(out.String()), "\n") {
+		got = append(got, strings.Join(strings.Fields(line), " "))
+	}
+	want := []string{
+		"BAR MEASURED",
+		"stub: cost over bare, by time 1.30 x context's <= 1.25 MISSED",
+		"stub: cost over bare, by CPU time 1.30 x context's <= 1.25 MISSED",
+		"stub: cost over bare, by CPU time 0.43 x the best peer's <= 0.333 MISSED",
+		"stub: allocations over bare 0.00 <= 7 ok",
+		"reload of 5,000 upstreams 20.00 ms <= 150 ok",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("printed\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+	out.Reset()
+	if err := new(results).print(&out); err != nil || out.Len() > 0 {
+		t.Errorf("without results: %q, %v", out.String(), err)
+	}
+}
+
+// A bar about a case that has another name by now would be left out in silence.
+func TestEveryBarFindsItsCases(t *testing.T) {
+	r := &results{groups: map[string][]*testCase{}, reload: 1, pause: 1}
+	for _, g := range groups() {
+		cases, done, err := g.open()
+		done()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range cases {
+			c.turns = []turn{{wall: 1, cpu: 1}}
+		}
+		r.groups[g.name] = cases
+	}
+	for _, b := range bars() {
+		if _, ok := b.value(r); !ok {
+			t.Errorf("%s: nothing to compare", b.what)
+		}
 	}
 }

@@ -121,18 +121,18 @@ func restyCaller(base http.RoundTripper, url string) maker {
 func httpCases(base http.RoundTripper, url, host, elsewhere string, run func(maker) func(int) error) ([]*testCase, func(), error) {
 	var l closers
 	cases := []*testCase{
-		{name: "bare", run: run(plainly(&http.Client{Transport: base}, url))},
-		{name: "context.WithTimeout", run: run(withTimeout(&http.Client{Transport: base}, url))},
+		{name: caseBare, run: run(plainly(&http.Client{Transport: base}, url))},
+		{name: casePlain, run: run(withTimeout(&http.Client{Transport: base}, url))},
 		{name: "Client.Timeout", run: run(plainly(&http.Client{Transport: base, Timeout: total}, url))},
 	}
 	for _, own := range []struct {
 		name, rules, host, url string
 		options                []clientlib.Option
 	}{
-		{"ours, no policy for the host", allRules, "nobody.example", elsewhere, []clientlib.Option{metrics()}},
+		{caseUnlimited, allRules, "nobody.example", elsewhere, []clientlib.Option{metrics()}},
 		{"ours, total only, no metrics", `"timeouts":{"total":"10s"}`, host, url, nil},
 		{"ours, all but metrics", allRules, host, url, nil},
-		{"ours, all mechanisms", allRules, host, url, []clientlib.Option{metrics()}},
+		{caseAll, allRules, host, url, []clientlib.Option{metrics()}},
 		{"ours, all and deadline header", headerRules, host, url, []clientlib.Option{metrics()}},
 	} {
 		c, err := client(own.host, own.rules, own.options...)

@@ -17,7 +17,7 @@ import (
 
 func grpcGroup(name, title string, run func(maker) func(int) error) *group {
 	return &group{
-		name: name, title: title, base: "bare", plain: "context.WithTimeout", network: true,
+		name: name, title: title, base: caseBare, plain: casePlain, network: true,
 		open: func() ([]*testCase, func(), error) {
 			var l closers
 			cases, err := grpcCases(&l, run)
@@ -65,8 +65,8 @@ func grpcCases(l *closers, run func(maker) func(int) error) ([]*testCase, error)
 		full, limited bool
 		opts          []grpc.DialOption
 	}{
-		{"bare", false, false, nil},
-		{"context.WithTimeout", false, true, nil},
+		{caseBare, false, false, nil},
+		{casePlain, false, true, nil},
 		{"failsafegrpc " + version("github.com/failsafe-go/failsafe-go"), true, false,
 			[]grpc.DialOption{grpc.WithUnaryInterceptor(failsafegrpc.NewUnaryClientInterceptor(failsafePolicies(retry)...))}},
 	} {
@@ -78,9 +78,9 @@ func grpcCases(l *closers, run func(maker) func(int) error) ([]*testCase, error)
 		name, host string
 		options    []clientlib.Option
 	}{
-		{"ours, no policy for the host", "nobody.example", []clientlib.Option{metrics()}},
+		{caseUnlimited, "nobody.example", []clientlib.Option{metrics()}},
 		{"ours, all but metrics", target, nil},
-		{"ours, all mechanisms", target, []clientlib.Option{metrics()}},
+		{caseAll, target, []clientlib.Option{metrics()}},
 	} {
 		c, err := client(own.host, allRules, own.options...)
 		if err != nil {

@@ -118,7 +118,7 @@ func loopback(http2 bool) (base *http.Transport, host string, done func()) {
 
 func stubGroup(name, title string, base http.RoundTripper, run func(maker) func(int) error) *group {
 	return &group{
-		name: name, title: title, base: "bare", plain: "context.WithTimeout",
+		name: name, title: title, base: caseBare, plain: casePlain,
 		open: func() ([]*testCase, func(), error) {
 			return httpCases(base, "http://orders/", "orders", "http://elsewhere/", run)
 		},
@@ -127,7 +127,7 @@ func stubGroup(name, title string, base http.RoundTripper, run func(maker) func(
 
 func loopbackGroup(name, title string, http2 bool, run func(maker) func(int) error) *group {
 	return &group{
-		name: name, title: title, base: "bare", plain: "context.WithTimeout", network: true,
+		name: name, title: title, base: caseBare, plain: casePlain, network: true,
 		open: func() ([]*testCase, func(), error) {
 			base, host, stop := loopback(http2)
 			url := "http://" + host + "/"

@@ -68,16 +68,23 @@ func run(o options, rawPath string, p *profiles) error {
 	if err := p.start(); err != nil {
 		return err
 	}
+	r := &results{groups: map[string][]*testCase{}}
 	for _, g := range groups() {
-		if err := g.run(os.Stdout, o); err != nil {
+		cases, err := g.run(os.Stdout, o)
+		if err != nil {
 			return fmt.Errorf("%s: %w", g.name, err)
 		}
+		r.groups[g.name] = cases
 	}
-	if err := reloads(os.Stdout, o); err != nil {
+	var err error
+	if r.reload, err = reloads(os.Stdout, o); err != nil {
 		return fmt.Errorf("reload: %w", err)
 	}
-	if err := pauses(os.Stdout, o); err != nil {
+	if r.pause, err = pauses(os.Stdout, o); err != nil {
 		return fmt.Errorf("pauses: %w", err)
+	}
+	if err := r.print(os.Stdout); err != nil {
+		return err
 	}
 	printMachine(os.Stdout, "after")
 	return p.stop()

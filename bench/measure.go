@@ -59,19 +59,20 @@ func (g *group) selected(cases []*testCase, o options) []*testCase {
 	return chosen
 }
 
-func (g *group) run(w io.Writer, o options) error {
+// run runs and prints the group, and returns the cases that were run.
+func (g *group) run(w io.Writer, o options) ([]*testCase, error) {
 	cases, done, err := g.open()
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer done()
 	cases = g.selected(cases, o)
 	if len(cases) == 0 {
-		return nil
+		return nil, nil
 	}
 	for _, c := range cases {
 		if err := c.calibrate(o.turn); err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
 	order := slices.Clone(cases)
@@ -79,7 +80,7 @@ func (g *group) run(w io.Writer, o options) error {
 		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, c := range order {
 			if err := c.turn(); err != nil {
-				return fmt.Errorf("%s: %w", c.name, err)
+				return nil, fmt.Errorf("%s: %w", c.name, err)
 			}
 		}
 	}
@@ -87,7 +88,7 @@ func (g *group) run(w io.Writer, o options) error {
 	if o.raw != nil {
 		g.writeRaw(o.raw, cases)
 	}
-	return nil
+	return cases, nil
 }
 
 // calibrate finds how many operations fill a turn; it warms up on the way.
