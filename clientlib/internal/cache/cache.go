@@ -12,7 +12,6 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
-	"github.com/timeout-operator/timeout-operator/clientlib/internal/lineage"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
@@ -39,11 +38,11 @@ type Options struct {
 
 // Cache is a source that says what another one says, keeps each document of it on
 // disk, and puts what was kept in the place of a document that is not there: with
-// an error, and source.ReasonCached. So it does with a document of a source that
-// stands in for another one (source.Update.StandsIn), as long as the generations
-// of the policies say that what was kept is newer: a restart must not go back
-// where a process that goes on would not. The source that has the say is never
-// overruled.
+// an error, and source.ReasonCached. So it does with a document that is in the
+// place of another one, which is lost or cannot be used (source.Update.StandsIn,
+// or an error), as long as what was kept outdoes it: a restart must not go back
+// where a process that goes on would not. A source that has the say and is well is
+// never overruled.
 //
 // What was kept is read once, when it is needed, and used only when it is whole
 // and was kept for the same client and namespace. Writing happens beside the
@@ -88,8 +87,8 @@ func (c *Cache) Run(ctx context.Context, sink func(source.Update)) error {
 		case u.Document == nil:
 			sink(c.substitute(u, c.needed(), "the source has no document"))
 			return
-		case u.StandsIn:
-			if e := c.needed(); e != nil && lineage.Compare(e.document, u.Document) > 0 {
+		case u.StandsIn || u.Err != nil:
+			if e := c.needed(); e != nil && e.outdoes(u) {
 				sink(c.substitute(u, e, "the preferred source has not answered yet, and what stands in for it is older"))
 				return
 			}

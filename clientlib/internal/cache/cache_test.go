@@ -319,6 +319,49 @@ func TestWhatStandsInDoesNotGoBehindWhatWasKept(t *testing.T) {
 	}
 }
 
+// The client's own document is there and cannot be used, and the one of the
+// namespace is well: a process that goes on keeps the last good one of its own.
+func TestTheNamespacesDocumentDoesNotReplaceOneThatIsBroken(t *testing.T) {
+	own, all := `{"schema":1,"client":"checkout"}`, `{"schema":1,"namespace":"shop"}`
+	fault := func(u source.Update) source.Update {
+		u.Err, u.Reason = errors.New("client/policy.json is broken"), source.ReasonInvalidInitial
+		return u
+	}
+	for _, c := range []struct {
+		name, kept string
+		says       source.Update
+		stays      bool
+	}{
+		{"broken", own, fault(has(t, all)), true},
+		{"forbidden, and the API server stood in for", own, standIn(fault(has(t, all)), ""), true},
+		{"not there", own, has(t, all), false},
+		{"not there, and the API server stood in for", own, standIn(has(t, all), "API: no route"), false},
+		{"broken, and taken back before", `{"schema":1,"client":"checkout","tombstone":true}`, fault(has(t, all)), false},
+		{"broken, and none before", all, fault(has(t, `{"schema":1,"namespace":"shop","mode":"Shadow"}`)), false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				keep(t, dir, "checkout", "shop", c.kept)
+				p := startProcess(t, dir, "checkout", "shop")
+				u := p.hears(c.says)
+				if stays := u.Reason == source.ReasonCached && u.Document.Revision == has(t, c.kept).Document.Revision; stays != c.stays {
+					t.Errorf("it became %+v", u)
+				}
+				if c.stays && !strings.Contains(u.Message(), "client/policy.json is broken") {
+					t.Errorf("the message is %q", u.Message())
+				}
+				// It is mended.
+				mended := has(t, `{"schema":1,"client":"checkout","future":2}`)
+				if u := p.hears(mended); u.Document != mended.Document || u.Err != nil {
+					t.Errorf("with a good one it said %+v", u)
+				}
+				p.stop()
+			})
+		})
+	}
+}
+
 func TestATombstoneIsKept(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/document"
+	"github.com/timeout-operator/timeout-operator/clientlib/internal/lineage"
 	"github.com/timeout-operator/timeout-operator/clientlib/source"
 )
 
@@ -42,6 +43,16 @@ type entry struct {
 	header
 	document *document.Document
 	raw      []byte
+}
+
+// outdoes reports whether what was kept stays in force rather than a document that
+// is in the place of another one: the generations of the policies say that it is
+// newer, or it is the client's own, the other one is for all of the namespace, and
+// there is an error of what was asked before that. A client's own tombstone leaves
+// the say to the namespace's document, and is no error.
+func (e *entry) outdoes(u source.Update) bool {
+	own := e.document.Client != "" && !e.document.Tombstone
+	return own && u.Document.Client == "" && u.Err != nil || lineage.Compare(e.document, u.Document) > 0
 }
 
 // errNothingKept says that there is no file, which is no trouble, or none that the
