@@ -47,7 +47,7 @@ func measuresOnly(l *lab, _ time.Duration) sight {
 			continue
 		}
 		b := l.open(`"mode":"Shadow",`+fmt.Sprintf(s.rules, limit), Setup{})
-		o := b.do(Call{Behaviour: Behaviour{Does: s.does, Delay: 2 * limit, Pieces: 1, Every: 2 * limit}})
+		o := b.do(Call{Behaviour: Behaviour{Does: s.does, Delay: 2 * limit, Pieces: 1, Every: 5 * limit}})
 		would := b.events.WouldCut()
 		counted = append(counted, would...)
 		if stalled := s.does == Stalls; !o.ok && !(stalled && o.kind != failure.ConnectTimeout) || !stalled && b.requests() != 1 {
