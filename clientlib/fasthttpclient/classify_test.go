@@ -111,6 +111,11 @@ func TestRealFailuresAreClassified(t *testing.T) {
 		"interim without end":    {url: text(strings.Repeat("HTTP/1.1 103 Early Hints\r\n\r\n", 200)), kind: kinds.ProtocolError},
 		"malformed chunk":        {url: text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n"), kind: kinds.ProtocolError},
 		"body beyond the limit":  {url: text("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"), base: &fasthttp.Client{MaxResponseBodySize: 4}, kind: kinds.BodyError, is: fasthttp.ErrBodyTooLarge},
+		"two lengths":            {url: text("HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 4\r\n\r\nhello"), kind: kinds.ProtocolError},
+		"a negative length":      {url: text("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\nhello"), kind: kinds.ProtocolError},
+		"a chunk beyond numbers": {url: text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffffff\r\nhello"), kind: kinds.ProtocolError},
+		"a terabyte announced":   {url: text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n10000000000\r\nhello"), base: &fasthttp.Client{MaxResponseBodySize: 1 << 20}, kind: kinds.BodyError, is: fasthttp.ErrBodyTooLarge},
+		"closed in the trailers": {url: text("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nX-Sum"), kind: kinds.Disconnected},
 		"request body unread": {url: plain(silentServer), kind: kinds.BodyError, is: errBody, body: func(req *fasthttp.Request) {
 			req.SetBodyStream(readerFunc(func([]byte) (int, error) { return 0, errBody }), -1)
 		}},
