@@ -136,7 +136,14 @@ func silentInTheMiddle(l *lab) {
 
 // A repetition would have its caller read the beginning of the body twice.
 func brokenBody(l *lab) {
-	b := l.open(unlimited+","+tries(3), Setup{})
+	brokenBodyOver(l, Setup{})
+	if _, lacks := l.a.lacking([]Feature{OverHTTP2}); !lacks && l.a.Record.Level(capability.HTTP2) != capability.Absent {
+		brokenBodyOver(l, Setup{HTTP2: true})
+	}
+}
+
+func brokenBodyOver(l *lab, s Setup) {
+	b := l.open(unlimited+","+tries(3), s)
 	o := b.do(Call{Behaviour: Behaviour{Does: Cuts}})
 	if n := b.requests(); n != 1 {
 		l.findf("%d requests reached the server, want 1: after the headers there is no other attempt", n)
