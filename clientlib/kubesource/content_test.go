@@ -152,7 +152,7 @@ func TestAConfigMapOfTheWrongTypeTakesNothingAway(t *testing.T) {
 						}
 					}
 				})
-				advance(2 * defaultGrace)
+				advance(3 * defaultGrace)
 				if u := h.last(); clientOf(u) != "a" || u.Err == nil {
 					t.Errorf("it said %s", describe(u))
 				}

@@ -146,7 +146,7 @@ func TestNoWatchGoesOnWithoutAVersion(t *testing.T) {
 				}
 			})
 			bad.Store(true)
-			advance(2 * defaultGrace)
+			advance(3 * defaultGrace)
 			h.want("a", source.ReasonUnreachable, source.DeliveryWatch)
 			bad.Store(false)
 			f.put("timeouts-checkout", docFor(t, "b"))

@@ -31,7 +31,7 @@ const firstLook = 5 * time.Second
 // silence; Update.Check says since when nothing was heard.
 //
 // While the API server cannot be reached, or refuses (401, 403), the last good
-// documents stay, and after about five seconds the update says why, once. The
+// documents stay, and after five to fifteen seconds the update says why, once. The
 // attempts go on. The library client-go is kept from logging.
 //
 // Run fails at once where the API server or the namespace is not known, or an
