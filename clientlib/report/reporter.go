@@ -41,8 +41,8 @@ func (r *Reporter) Update(name string, c Client) {
 	r.writer.set(r, c)
 }
 
-// Err returns why the last attempt to write failed; nil when it did not, or
-// when there was none yet.
+// Err returns why the last attempt to write failed; nil when it did not, when
+// there was none yet, or when the API server has what is true by now all the same.
 func (r *Reporter) Err() error {
 	if r == nil {
 		return nil

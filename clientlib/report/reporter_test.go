@@ -11,6 +11,7 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -417,6 +419,46 @@ func TestContentThatMayHaveBeenWrittenIsWrittenAgain(t *testing.T) {
 		calls := f.seen()
 		if len(calls) != 3 || !strings.Contains(calls[2].body, "sha256:aa") {
 			t.Errorf("%d requests, the last one must say sha256:aa again", len(calls))
+		}
+	})
+}
+
+// An outage in which nobody could be reached and after which all is as before costs
+// the API server no write: ten thousand pods would make them when it comes back.
+func TestAnOutageThatChangedNothingIsNotWritten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := &fakeServer{}
+		o := setup(t, f)
+		var log bytes.Buffer
+		o.Logger = slog.New(slog.NewTextHandler(&log, nil))
+		r := newReporter(t, o)
+		r.Update("checkout", checkout("sha256:aa"))
+		advance(time.Minute)
+		f.answers(func(call) (int, http.Header, error) {
+			return 0, nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+		})
+		stale := checkout("sha256:aa")
+		stale.State, stale.Reason = StateStale, "Unreachable"
+		r.Update("checkout", stale)
+		advance(5 * time.Minute)
+		tried := len(f.seen())
+		if tried < 2 || r.Err() == nil {
+			t.Fatalf("%d requests, error %v", tried, r.Err())
+		}
+		f.answers(nil)
+		r.Update("checkout", checkout("sha256:aa"))
+		advance(time.Hour)
+		if n := len(f.seen()) - tried; n != 0 || r.Err() != nil {
+			t.Errorf("%d requests after the outage, error %v", n, r.Err())
+		}
+		if warned, well := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "written again"); warned != 1 || well != 1 {
+			t.Errorf("%d warnings, %d times well:\n%s", warned, well, &log)
+		}
+		// What changed is written.
+		r.Update("checkout", checkout("sha256:bb"))
+		advance(time.Minute)
+		if n := len(f.seen()) - tried; n != 1 {
+			t.Errorf("%d requests for the next change", n)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -92,13 +93,20 @@ func (s *sender) send(ctx context.Context, body []byte) *sendError {
 	req.Header.Set("User-Agent", s.agent)
 	resp, err := s.client.Do(req)
 	if err != nil {
-		return &sendError{class: "unreachable", doubtful: true, err: fmt.Errorf("write the report: %w", err)}
+		return &sendError{class: "unreachable", doubtful: !isUnsent(err), err: fmt.Errorf("write the report: %w", err)}
 	}
 	defer resp.Body.Close()
 	if resp.StatusCode == http.StatusOK || resp.StatusCode == http.StatusCreated {
 		return nil
 	}
 	return s.refused(resp)
+}
+
+// isUnsent reports whether a request cannot have come to anybody, since there was
+// no connection.
+func isUnsent(err error) bool {
+	var failed *net.OpError
+	return errors.As(err, &failed) && failed.Op == "dial"
 }
 
 // trust makes the transport trust the CA bundle as it is now.

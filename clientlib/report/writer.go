@@ -152,7 +152,7 @@ func (w *writer) plan() {
 	case len(clients) == 0 && w.written == nil:
 		// Nobody has said anything yet.
 	case bytes.Equal(w.render(clients), w.written):
-		w.pace.cancel()
+		w.settled()
 	default:
 		w.pace.plan(w.clock.Now(), isWide(w.sent, clients), w.random())
 	}
@@ -165,7 +165,7 @@ func (w *writer) write(ctx context.Context) {
 	clients := w.clients()
 	body := w.render(clients)
 	if bytes.Equal(body, w.written) {
-		w.pace.cancel()
+		w.settled()
 		return
 	}
 	w.sent = clients
@@ -185,6 +185,12 @@ func (w *writer) write(ctx context.Context) {
 		w.pace.failed(now, err.retryAfter, w.random())
 		w.note(err.class, err)
 	}
+}
+
+// settled notes that the API server has what is true now, whatever failed before.
+func (w *writer) settled() {
+	w.pace.cancel()
+	w.note("", nil)
 }
 
 // note remembers the outcome and logs it if it is another one than before.
