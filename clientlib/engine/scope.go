@@ -16,11 +16,6 @@ const (
 	phaseFired
 )
 
-// Watched reports whether the body phase has a limit of its own.
-func (s *Scope) Watched() bool {
-	return s.phase.Load() == phaseBody && (s.idle > 0 || s.bodyEnd != never)
-}
-
 // Scope is the context of one attempt and of the body that it brought. Which limit
 // ended the attempt is a fact of the Scope ([Scope.Fired]), not a guess from an
 // error: a limit fires by winning the phase, and cancels afterwards.
@@ -93,40 +88,6 @@ func (s *Scope) open(parent context.Context, c *Call, began time.Duration) {
 	s.limited = end != never || !p.Shadow && (p.BodyIdle > 0 || p.needsTracing || p.MaxAttempts > 1)
 	if end != never && (s.onLimit != nil || p.BodyIdle > 0) {
 		s.arm(end - began)
-	}
-}
-
-// arm starts a timer, unless there is one.
-func (s *Scope) arm(wait time.Duration) {
-	if t := s.call.engine.arm(s, wait); !s.timer.CompareAndSwap(nil, t) {
-		t.release()
-	}
-}
-
-// disarm lets go of the timer, if there is one.
-func (s *Scope) disarm() {
-	if s.timer.Load() == nil {
-		return
-	}
-	if t := s.timer.Swap(nil); t != nil {
-		t.release()
-	}
-}
-
-// await starts the timer for somebody who begins to wait at a time.
-func (s *Scope) await(now time.Duration) {
-	if s.timer.Load() != nil {
-		return
-	}
-	switch s.phase.Load() {
-	case phaseHeaders:
-		if end := min(s.totalEnd, s.attemptEnd); end != never {
-			s.arm(max(1, end-now))
-		}
-	case phaseBody:
-		if wait := s.untilNext(now); wait > 0 {
-			s.arm(wait)
-		}
 	}
 }
 
@@ -226,6 +187,11 @@ func (s *Scope) Attribution(l Limit) Attribution {
 		a.Limit = p.BodyIdle
 	}
 	return a
+}
+
+// Watched reports whether the body phase has a limit of its own.
+func (s *Scope) Watched() bool {
+	return s.phase.Load() == phaseBody && (s.idle > 0 || s.bodyEnd != never)
 }
 
 // EnterBody ends the attempt's ceiling: the headers are there. stream says that

@@ -61,3 +61,37 @@ func (t *scopeTimer) release() {
 		t.engine.timers.Put(t)
 	}
 }
+
+// arm starts a timer, unless there is one.
+func (s *Scope) arm(wait time.Duration) {
+	if t := s.call.engine.arm(s, wait); !s.timer.CompareAndSwap(nil, t) {
+		t.release()
+	}
+}
+
+// disarm lets go of the timer, if there is one.
+func (s *Scope) disarm() {
+	if s.timer.Load() == nil {
+		return
+	}
+	if t := s.timer.Swap(nil); t != nil {
+		t.release()
+	}
+}
+
+// await starts the timer for somebody who begins to wait at a time.
+func (s *Scope) await(now time.Duration) {
+	if s.timer.Load() != nil {
+		return
+	}
+	switch s.phase.Load() {
+	case phaseHeaders:
+		if end := min(s.totalEnd, s.attemptEnd); end != never {
+			s.arm(max(1, end-now))
+		}
+	case phaseBody:
+		if wait := s.untilNext(now); wait > 0 {
+			s.arm(wait)
+		}
+	}
+}
