@@ -70,13 +70,17 @@ func (s *Scope) OnLimit(i Interrupter) { s.onLimit = i }
 // Open starts the limits of an attempt that begins at now. A policy without any
 // limit and without retries costs nothing: the scope is then the parent.
 func (s *Scope) Open(parent context.Context, c *Call, now time.Time) {
-	s.open(parent, c, now.Sub(c.start))
+	s.open(parent, c, now.Sub(c.start), false)
 }
 
-// OpenBegun is Open for the attempt that BeginAttempt has just counted.
-func (s *Scope) OpenBegun(parent context.Context, c *Call) { s.open(parent, c, c.began) }
+// OpenBegun is Open for the attempt that BeginAttempt has just counted. awaited
+// says that the library is known to wait for the context at once, as a transport
+// over a network does: then the timer starts now, which spares a look at the clock.
+func (s *Scope) OpenBegun(parent context.Context, c *Call, awaited bool) {
+	s.open(parent, c, c.began, awaited)
+}
 
-func (s *Scope) open(parent context.Context, c *Call, began time.Duration) {
+func (s *Scope) open(parent context.Context, c *Call, began time.Duration, awaited bool) {
 	p := c.Policy
 	s.call, s.policy, s.Context = c, p, parent
 	// A call in mode Shadow has no end; a hop in mode Shadow has that of its call.
@@ -86,7 +90,7 @@ func (s *Scope) open(parent context.Context, c *Call, began time.Duration) {
 	}
 	end := min(s.totalEnd, s.attemptEnd)
 	s.limited = end != never || !p.Shadow && (p.BodyIdle > 0 || p.needsTracing || p.MaxAttempts > 1)
-	if end != never && (s.onLimit != nil || p.BodyIdle > 0) {
+	if end != never && (awaited || s.onLimit != nil || p.BodyIdle > 0) {
 		s.arm(end - began)
 	}
 }

@@ -31,17 +31,16 @@ func (s *Scope) context() context.Context {
 	if o.made.Load() {
 		return o.ctx
 	}
-	now, _ := s.Look()
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.made.Load() {
+		s.await()
 		parent := s.Context
 		if s.fired() != LimitNone {
 			// The limit was first, whatever became of the parent since.
 			parent = context.WithoutCancel(parent)
 		}
 		o.ctx, o.cancel = context.WithCancelCause(parent)
-		s.await(now)
 		o.made.Store(true)
 	}
 	if s.over() {

@@ -79,11 +79,12 @@ func (s *Scope) disarm() {
 	}
 }
 
-// await starts the timer for somebody who begins to wait at a time.
-func (s *Scope) await(now time.Duration) {
+// await starts the timer for somebody who begins to wait now.
+func (s *Scope) await() {
 	if s.timer.Load() != nil {
 		return
 	}
+	now, _ := s.Look()
 	switch s.phase.Load() {
 	case phaseHeaders:
 		if end := min(s.totalEnd, s.attemptEnd); end != never {

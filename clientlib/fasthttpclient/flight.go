@@ -207,7 +207,7 @@ func (f *flight) open(h *host, hc *fasthttp.HostClient) *attempt {
 	a.flight, a.host, a.hc = f, h, hc
 	_, a.began = f.BeginAttempt()
 	a.OnLimit(a)
-	a.OpenBegun(f.ctx, &f.Call)
+	a.OpenBegun(f.ctx, &f.Call, false)
 	return a
 }
 

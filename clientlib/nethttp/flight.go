@@ -129,7 +129,7 @@ func (f *flight) open(ctx context.Context) *attempt {
 	}
 	a.flight = f
 	f.BeginAttempt()
-	a.OpenBegun(ctx, &f.Call)
+	a.OpenBegun(ctx, &f.Call, f.transport.waits)
 	return a
 }
 

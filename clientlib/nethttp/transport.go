@@ -17,6 +17,7 @@ const adapterName = "nethttp"
 type Transport struct {
 	engine *engine.Engine
 	base   http.RoundTripper
+	waits  bool // base is known to wait for the context of a request
 	outer  *outerTimeout
 }
 
@@ -27,7 +28,8 @@ func New(e *engine.Engine, base http.RoundTripper) *Transport {
 	if base == nil {
 		base = defaultBase()
 	}
-	return &Transport{engine: e, base: base}
+	_, waits := base.(*http.Transport)
+	return &Transport{engine: e, base: base, waits: waits}
 }
 
 // How long an HTTP/2 connection may be silent before it is asked for a sign of
