@@ -315,9 +315,10 @@ func (f *follower) watch(ctx context.Context, s *session, version string) (strin
 	began := w.clock.Now()
 	err = w.run(ctx, stream, lasts+watchSlack)
 	f.spread = minSpread
-	if now := w.clock.Now(); now.Sub(began) < lasts-time.Second {
+	now := w.clock.Now()
+	if stood := now.Sub(began); stood >= proof && stood < lasts-time.Second {
 		// It was not asked to end yet: the server may be about to start anew.
-		f.spread, f.away = min(spread(now.Sub(began)), f.maxBackoff), now
+		f.spread, f.away = min(spread(stood), f.maxBackoff), now
 	}
 	f.pace.first = f.spread / 2
 	return w.version, err
