@@ -82,3 +82,30 @@ func TestAFleetDoesNotComeBackAtOnce(t *testing.T) {
 		}
 	}
 }
+
+func TestSpread(t *testing.T) {
+	for stood, want := range map[time.Duration]time.Duration{0: minSpread, 15 * time.Second: minSpread, 45 * time.Second: 1500 * time.Millisecond, time.Hour: maxSpread} {
+		if got := spread(stood); got != want {
+			t.Errorf("after a connection that stood for %s the pause is up to %s, want %s", stood, got, want)
+		}
+	}
+}
+
+// Who bounds the time between two attempts bounds that pause too.
+func TestTheBoundOfAttemptsHoldsForTheFirst(t *testing.T) {
+	const bound = 300 * time.Millisecond
+	withFake(t, with(t, "a"), func(t *testing.T, f *fakeAPI, h *heard) {
+		for range 10 {
+			advance(4 * time.Minute)
+			f.kill()
+			f.set(func() { f.down = false })
+			f.set(func() { f.asked = nil })
+			advance(bound)
+			f.set(func() {
+				if len(f.asked) < 2 {
+					t.Errorf("%d requests within %s, want one of each place", len(f.asked), bound)
+				}
+			})
+		}
+	}, WithMaxBackoff(bound, time.Minute))
+}

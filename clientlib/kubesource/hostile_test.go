@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -95,6 +96,25 @@ func TestAWatchWithoutEndIsNotRead(t *testing.T) {
 				f.put("timeouts-checkout", docFor(t, "b"))
 				advance(DefaultMaxBackoff)
 				h.want("b", source.ReasonNone, source.DeliveryWatch)
+			})
+		})
+	}
+}
+
+// What a server says of a failure is told, and not all of it.
+func TestWordsWithoutEndAreCut(t *testing.T) {
+	for name, failure := range map[string]*metav1.Status{
+		"forbidden":    forbidden(),
+		"unauthorized": status(http.StatusUnauthorized, metav1.StatusReasonUnauthorized, "no"),
+		"unavailable":  status(http.StatusServiceUnavailable, metav1.StatusReasonServiceUnavailable, "no"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			failure.Message = "because " + strings.Repeat("ä", 1<<20)
+			withFake(t, func(f *fakeAPI) { f.refuse = func(bool) *metav1.Status { return failure } }, func(t *testing.T, f *fakeAPI, h *heard) {
+				m := h.last().Message()
+				if len(m) > 2*maxWords || !strings.Contains(m, "because ää") || !utf8.ValidString(m) {
+					t.Errorf("the message has %d bytes: %.100s", len(m), m)
+				}
 			})
 		})
 	}

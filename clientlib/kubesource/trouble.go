@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -52,8 +53,29 @@ type trouble struct {
 // unauthorized is the class of a token that is not taken.
 const unauthorized = "401"
 
-// newTrouble classes an error of a request.
+// newTrouble classes an error of a request. What it says of a server's words is
+// bounded: they go into logs and reports.
 func newTrouble(err error) *trouble {
+	t := classify(err)
+	if len(t.err.Error()) > maxWords {
+		t.err = abridged{t.err}
+	}
+	return t
+}
+
+// maxWords is more than an API server has to say, in bytes.
+const maxWords = 1 << 10
+
+// abridged is an error whose text is cut.
+type abridged struct{ error }
+
+func (e abridged) Error() string {
+	return strings.ToValidUTF8(e.error.Error()[:maxWords], "") + "…"
+}
+
+func (e abridged) Unwrap() error { return e.error }
+
+func classify(err error) *trouble {
 	var status apierrors.APIStatus
 	switch {
 	case apierrors.IsUnauthorized(err):
