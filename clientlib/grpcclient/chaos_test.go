@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,16 +17,14 @@ import (
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest/policytest"
-	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 )
 
 // Calls of all shapes at once, to a server that does anything, under any rules: every
 // error keeps its contract, every call is told of, and nothing is left.
 func TestNothingIsLeftWhateverHappens(t *testing.T) {
 	for seed := range uint64(150) {
-		c := &chaos{Dice: policytest.NewDice(seed)}
-		text := policytest.MixedRules[c.N(len(policytest.MixedRules))]
-		inFakeTime(t, setup{doc: rules(t, text), answer: c.serve}, func(b *bench) {
+		c := chaos{policytest.NewChaos(seed)}
+		inFakeTime(t, setup{doc: rules(t, c.Rules), answer: c.serve}, func(b *bench) {
 			var all sync.WaitGroup
 			for range 6 {
 				all.Go(func() { c.call(b, &all) })
@@ -35,23 +32,19 @@ func TestNothingIsLeftWhateverHappens(t *testing.T) {
 			all.Wait()
 			b.later(time.Minute)
 			policytest.Settled(t, b.events, b.timers)
-			c.calm.Store(true)
+			c.Calm.Store(true)
 			c.recovers(b)
 		})
 		if t.Failed() {
-			t.Fatalf("with seed %d under %q", seed, text)
+			t.Fatalf("with seed %d under %q", seed, c.Rules)
 		}
 	}
 }
 
-type chaos struct {
-	*policytest.Dice
-	// calm says that the server behaves from now on.
-	calm atomic.Bool
-}
+type chaos struct{ *policytest.Chaos }
 
-func (c *chaos) serve(n int, s grpc.ServerStream) error {
-	if c.calm.Load() {
+func (c chaos) serve(n int, s grpc.ServerStream) error {
+	if c.Calm.Load() {
 		return replies(n, s)
 	}
 	if c.OneIn(3) {
@@ -83,31 +76,14 @@ func (c *chaos) serve(n int, s grpc.ServerStream) error {
 	}
 }
 
-// caller returns the context of a call, and its end, which comes after all limits.
-func (c *chaos) caller(b *bench, all *sync.WaitGroup) (context.Context, context.CancelFunc) {
-	ctx, cancel := context.WithCancel(b.ctx)
-	stop := time.AfterFunc(20*time.Second, cancel)
-	context.AfterFunc(ctx, func() { stop.Stop() })
-	switch c.N(5) {
-	case 0:
-		limited, end := context.WithTimeout(ctx, c.Within(600*time.Millisecond))
-		return limited, func() { end(); cancel() }
-	case 1:
-		at := time.After(c.Within(600 * time.Millisecond))
-		all.Go(func() { <-at; cancel() })
-	case 2:
-		ctx = deadline.With(ctx, c.Within(800*time.Millisecond))
-	case 3:
-		ctx = clientlib.WithCall(ctx, clientlib.Cap(time.Millisecond+c.Within(700*time.Millisecond)), clientlib.Idempotent(c.OneIn(2)))
-	}
-	return ctx, cancel
-}
-
 // call makes a call of some shape.
-func (c *chaos) call(b *bench, all *sync.WaitGroup) {
+func (c chaos) call(b *bench, all *sync.WaitGroup) {
 	time.Sleep(c.Within(500 * time.Millisecond)) // of the bubble
-	ctx, cancel := c.caller(b, all)
+	ctx, cancel := c.Caller(b.ctx, all)
 	defer cancel()
+	// A server may hang for ever, and a stream be left alone.
+	ctx, end := context.WithTimeout(ctx, 20*time.Second)
+	defer end()
 	if c.OneIn(4) {
 		_, err := b.invoke(ctx)
 		c.check(b, err)
@@ -123,7 +99,7 @@ func (c *chaos) call(b *bench, all *sync.WaitGroup) {
 }
 
 // use sends, reads, or leaves a stream alone, which then ends with its caller.
-func (c *chaos) use(b *bench, s grpc.ClientStream, desc *grpc.StreamDesc) {
+func (c chaos) use(b *bench, s grpc.ClientStream, desc *grpc.StreamDesc) {
 	for range 1 + c.N(3) {
 		c.check(b, s.SendMsg(ping))
 		if !desc.ClientStreams {
@@ -154,7 +130,7 @@ func (c *chaos) use(b *bench, s grpc.ClientStream, desc *grpc.StreamDesc) {
 }
 
 // check knows three kinds of errors: the end of a stream, a server's answer, and ours.
-func (c *chaos) check(b *bench, err error) {
+func (c chaos) check(b *bench, err error) {
 	if err == nil || err == io.EOF {
 		return
 	}
@@ -172,7 +148,7 @@ func (c *chaos) check(b *bench, err error) {
 
 // recovers makes sure that the server can be called again: no probe of the circuit is
 // held by what has ended.
-func (c *chaos) recovers(b *bench) {
+func (c chaos) recovers(b *bench) {
 	var err error
 	for range 3 {
 		if _, err = b.invoke(b.ctx); err == nil {
