@@ -11,7 +11,6 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -55,18 +54,6 @@ func run(ctx context.Context, args []string, stderr io.Writer) int {
 		return 1
 	}
 	return 0
-}
-
-// gcPercent has the garbage collector run when the heap has grown by half, and
-// not when it has doubled: what the operator keeps is a cache of policies, so
-// that memory costs more than the processor time it takes.
-const gcPercent = 50
-
-// saveMemory leaves alone what GOGC says. GOMEMLIMIT holds besides.
-func saveMemory() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
 }
 
 // parse reads the flags. Unknown arguments are an error.
