@@ -314,7 +314,7 @@ func (f *follower) watch(ctx context.Context, s *session, version string) (strin
 	defer stream.Stop()
 	began := w.clock.Now()
 	err = w.run(ctx, stream, lasts+watchSlack)
-	f.spread = minSpread
+	f.spread = min(minSpread, f.maxBackoff)
 	now := w.clock.Now()
 	if stood := now.Sub(began); stood >= proof && stood < lasts-time.Second {
 		// It was not asked to end yet: the server may be about to start anew.
