@@ -29,7 +29,6 @@ func TestNothingIsLeftWhateverHappens(t *testing.T) {
 				all.Go(func() { c.call(b, &all) })
 			}
 			all.Wait()
-			<-time.After(time.Minute) // of the bubble, as all waits here
 			synctest.Wait()
 			policytest.Settled(t, b.events, b.timers)
 			c.Calm.Store(true)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
@@ -30,7 +31,7 @@ func TestNothingIsLeftWhateverHappens(t *testing.T) {
 				all.Go(func() { c.call(b, &all) })
 			}
 			all.Wait()
-			b.later(time.Minute)
+			synctest.Wait()
 			policytest.Settled(t, b.events, b.timers)
 			c.Calm.Store(true)
 			c.recovers(b)
