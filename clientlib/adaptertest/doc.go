@@ -14,6 +14,8 @@
 //     shown not to be, or to come out as the kind that it collapses into.
 //   - Limits, repetitions, Retry-After, retry budget, circuit breaker, deadlines
 //     and events are those of every other adapter.
+//   - Calls leave neither goroutine nor timer nor a place in the circuit behind,
+//     however they end: cut, left by their caller, broken off, by a panic.
 //
 // Native and Emulated are not told apart, since they differ in who does the work
 // and not in what is seen of it.
