@@ -41,10 +41,15 @@ func findings(t *testing.T, a Adapter, name string) string {
 	return strings.Join(found, "\n")
 }
 
-// caught fails the test unless a check found what it should.
+// caught fails the test unless a check found what it should. On a machine that is busy
+// it may take a second look.
 func caught(t *testing.T, a Adapter, check, finding string) {
 	t.Helper()
-	if got := findings(t, a, check); !strings.Contains(got, finding) {
+	got := findings(t, a, check)
+	for looks := 1; looks < 3 && !strings.Contains(got, finding); looks++ {
+		got = findings(t, a, check)
+	}
+	if !strings.Contains(got, finding) {
 		t.Errorf("check %q found:\n%s\nwant a finding with %q", check, got, finding)
 	}
 }

@@ -112,8 +112,8 @@ func bodyBeyondAttempt(l *lab) {
 // busy one may be late, though not again and again.
 func steadyBody(l *lab) {
 	read := func() (*bench, *outcome) {
-		b := l.open(fmt.Sprintf(`"timeouts":{"bodyIdle":"%s"}`, ample), Setup{})
-		return b, b.do(Call{Behaviour: Behaviour{Does: Drips, Pieces: 5, Every: ample / 3}})
+		b := l.open(fmt.Sprintf(`"timeouts":{"bodyIdle":"%s"}`, 2*ample), Setup{})
+		return b, b.do(Call{Behaviour: Behaviour{Does: Drips, Pieces: 5, Every: ample / 2}})
 	}
 	b, o := read()
 	for tries := 1; !o.ok && tries < 3; tries++ {
