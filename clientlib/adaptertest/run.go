@@ -6,7 +6,7 @@ import (
 )
 
 // Run holds an adapter to its record and to what every adapter does, in subtests
-// that run in parallel.
+// that run in parallel. What a subtest finds wrong it has found three times.
 func Run(t *testing.T, a Adapter) {
 	t.Helper()
 	if a.hold == 0 {
@@ -15,7 +15,7 @@ func Run(t *testing.T, a Adapter) {
 	for _, c := range checks(&a) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			for _, finding := range c.find(t, &a) {
+			for _, finding := range c.confirm(t, &a) {
 				t.Error(finding)
 			}
 		})
@@ -27,6 +27,25 @@ func Run(t *testing.T, a Adapter) {
 type check struct {
 	name string
 	find func(t testing.TB, a *Adapter) []string
+}
+
+// looks is how often a check has to find something.
+const looks = 3
+
+// confirm runs the check again when it finds something, and returns what it found
+// the last time. The limits of the battery pass in real time, so that a machine that
+// is busy with something else makes faults of its own; those of an adapter come again.
+func (c check) confirm(t testing.TB, a *Adapter) []string {
+	t.Helper()
+	findings := c.find(t, a)
+	for range looks - 1 {
+		if len(findings) == 0 {
+			break
+		}
+		t.Logf("looking again: %q", findings)
+		findings = c.find(t, a)
+	}
+	return findings
 }
 
 func checks(a *Adapter) []check {
