@@ -121,7 +121,7 @@ func (r *TimeoutPolicyReconciler) applyDocument(ctx context.Context, f *facts, o
 	key := documentKey(f.namespace, document.ConfigMap)
 	r.echoes.begin(key)
 	defer func() { r.echoes.end(key, ptr.Deref(configMap.ResourceVersion, "")) }()
-	err = r.Client.Apply(ctx, configMap, client.FieldOwner(v1alpha1.OperatorFieldManager), client.ForceOwnership)
+	err = r.applyConfigMap(ctx, configMap)
 	if apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
 	}

@@ -15,6 +15,10 @@ import (
 type backlog struct {
 	mu      sync.Mutex
 	waiting map[string]struct{}
+	// working are the namespaces that a worker has, and whether something changed
+	// since: then they wait once it is done. Until then nobody can do anything for
+	// them, so that one that takes long holds up no statuses.
+	working map[string]bool
 	// postponed says since when the statuses of a namespace wait.
 	postponed map[string]time.Time
 }
@@ -31,6 +35,14 @@ const (
 func (b *backlog) add(namespace string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if _, has := b.working[namespace]; has {
+		b.working[namespace] = true
+		return
+	}
+	b.wait(namespace)
+}
+
+func (b *backlog) wait(namespace string) {
 	if b.waiting == nil {
 		b.waiting = map[string]struct{}{}
 	}
@@ -41,16 +53,30 @@ func (b *backlog) add(namespace string) {
 func (b *backlog) begin(namespace string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	if b.working == nil {
+		b.working = map[string]bool{}
+	}
+	b.working[namespace] = false
 	delete(b.waiting, namespace)
 }
 
-// postpone reports whether the statuses of a namespace should wait, since there
-// are namespaces that wait for their documents.
+// end notes that the worker is done with it.
+func (b *backlog) end(namespace string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.working[namespace] {
+		b.wait(namespace)
+	}
+	delete(b.working, namespace)
+}
+
+// postpone reports whether the statuses of a namespace should wait, since another
+// one waits for its documents, or the namespace itself changed again.
 func (b *backlog) postpone(namespace string, now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	since, before := b.postponed[namespace]
-	if len(b.waiting) == 0 || before && now.Sub(since) >= maxPostponed {
+	if len(b.waiting) == 0 && !b.working[namespace] || before && now.Sub(since) >= maxPostponed {
 		return false
 	}
 	if b.postponed == nil {

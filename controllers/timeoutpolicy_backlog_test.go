@@ -130,4 +130,23 @@ func TestNamespacesWaitFromTheirEventOn(t *testing.T) {
 	if len(r.backlog.waiting) != 0 || len(q.later) != 1 {
 		t.Errorf("a status: waiting %v, queue %+v", r.backlog.waiting, q)
 	}
+	events.Update(ctx, event.UpdateEvent{ObjectOld: policy, ObjectNew: edited}, q)
+	if len(r.backlog.waiting) != 0 || len(q.now) != 2 {
+		t.Errorf("an edit while a worker has it: waiting %v, queue %+v", r.backlog.waiting, q)
+	}
+	if r.backlog.postpone("another", time.Now()) {
+		t.Error("statuses wait for a namespace that a worker has")
+	}
+	if !r.backlog.postpone("n", time.Now()) {
+		t.Error("statuses that are old already do not wait")
+	}
+	r.backlog.end("n")
+	if !r.backlog.postpone("another", time.Now()) {
+		t.Error("statuses do not wait for a namespace that was edited meanwhile")
+	}
+	r.backlog.begin("n")
+	r.backlog.end("n")
+	if len(r.backlog.waiting)+len(r.backlog.working) != 0 {
+		t.Errorf("still waiting or worked on: %v, %v", r.backlog.waiting, r.backlog.working)
+	}
 }

@@ -50,6 +50,7 @@ type TimeoutPolicyReconciler struct {
 // end of the process cut short is no error.
 func (r *TimeoutPolicyReconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	r.backlog.begin(req.Namespace)
+	defer r.backlog.end(req.Namespace)
 	result, err := r.reconcile(ctx, req.Namespace)
 	if errors.Is(ctx.Err(), context.Canceled) {
 		return ctrl.Result{}, nil

@@ -124,6 +124,19 @@ func (d *documents) await(k key, policy string, generation int64) <-chan time.Ti
 	return w.done
 }
 
+// last is when the newest of all documents arrived.
+func (d *documents) last() time.Time {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var last time.Time
+	for _, a := range d.seen {
+		if a.at.After(last) {
+			last = a.at
+		}
+	}
+	return last
+}
+
 // fault is what was wrong with a document that arrived.
 func (d *documents) fault() error {
 	d.mu.Lock()
