@@ -5,7 +5,8 @@
 // of its namespace: every event maps to a request that has a Namespace and no
 // Name. A reconcile writes only what differs from what is stored, by
 // server-side apply with one field manager; nothing of one namespace, and no
-// single object, keeps the rest from being done.
+// single object, keeps the rest from being done. Documents come before statuses,
+// also across namespaces, and what was written here has nothing planned again.
 //
 // What the operator owns are ConfigMaps with the label v1alpha1.LabelManagedBy
 // and the status of policies. A ConfigMap without the label is somebody

@@ -41,6 +41,10 @@ func (r *runner) choose(n int) []int {
 // editOneByOne edits a policy, waits for the document, and edits the next one.
 func (r *runner) editOneByOne(ctx context.Context) error {
 	const phase = "edit"
+	planned, err := r.plans()
+	if err != nil {
+		return err
+	}
 	profiled := r.profileCPU(ctx, "edits", 5)
 	chosen := r.choose(r.edits)
 	var stored, latencies []time.Duration
@@ -73,6 +77,11 @@ func (r *runner) editOneByOne(ctx context.Context) error {
 	r.result.Exactly(phase, "document writes for each edit", float64(documents)/edits, 1)
 	r.result.Count(phase, "status writes for each edit", float64(statuses)/edits, barEditStatus)
 	r.result.Exactly(phase, "other writes", float64(others), 0)
+	after, err := r.plans()
+	if err != nil {
+		return err
+	}
+	r.result.Count(phase, "plans for each edit", (after-planned)/edits, barEditPlans)
 	return r.memory(phase)
 }
 

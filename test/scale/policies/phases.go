@@ -16,6 +16,9 @@ const (
 	barRSS        = 250.0 // MiB
 	barIdleCPU    = 1.0   // percent of one core
 	barEditStatus = 2.0   // status writes for each edit
+	// What an edit has the operator write is planned no more, unless somebody else
+	// wrote at the same time.
+	barEditPlans = 1.5
 )
 
 // start starts the operator and waits until so many policies are Programmed.

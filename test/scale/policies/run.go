@@ -99,6 +99,26 @@ func (r *runner) programmed(ctx context.Context, want int) error {
 	}
 }
 
+// plans is how many times the operator has looked at a namespace.
+func (r *runner) plans() (float64, error) {
+	text, err := r.operator.Metrics()
+	if err != nil {
+		return 0, err
+	}
+	total := 0.0
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, `controller_runtime_reconcile_total{controller="timeoutpolicy"`) {
+			continue
+		}
+		n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, '}')+1:]), 64)
+		if err != nil {
+			return 0, fmt.Errorf("the metric is %s: %w", line, err)
+		}
+		total += n
+	}
+	return total, nil
+}
+
 // verify asks the API server itself whether every policy is Programmed at its
 // generation.
 func (r *runner) verify(ctx context.Context, want int) error {
