@@ -57,6 +57,11 @@ func (f *flight) attempts(ctx context.Context, reply any, opts []grpc.CallOption
 		}
 		res := a.classify(a.guard(func(ctx context.Context) error { return invoke(ctx, a.callOptions(opts)) }))
 		a.compareHeaders()
+		if res.outcome.OK && !f.Traced() {
+			a.Finish()
+			f.Succeed(res.outcome.Status)
+			return res.err
+		}
 		res.outcome.Repeatable = f.repeatable(ctx, &res)
 		res.outcome.Replayable = true
 		decision := f.Decide(res.outcome)

@@ -3,6 +3,7 @@ package nethttp
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -38,35 +39,41 @@ type attempt struct {
 	shadow  engine.Comparison
 }
 
-// send makes the request and classifies what came back.
-func (a *attempt) send(req *http.Request, body *requestBody) result {
+// errCut is what send returns where the headers came too late.
+var errCut = errors.New("a limit passed before the headers")
+
+// send makes the request. It returns a response whose body is under way, or an
+// error.
+func (a *attempt) send(req *http.Request, body *requestBody) (*http.Response, error) {
 	out, err := a.prepare(req, body)
 	if err != nil {
-		return a.failed(err)
+		return nil, err
 	}
 	release := body.guard(&a.Scope, out.Body)
-	resp, err := a.roundTrip(out)
+	base := a.flight.transport.base
+	resp, err := base.RoundTrip(out)
 	release()
 	a.phases.stop()
+	if err != nil || resp == nil || resp.Body == nil {
+		resp, err = bound(base, resp, err)
+	}
 	if a.Rules().Shadow {
 		a.shadow.Headers(&a.Scope, a.flight.Began())
 	}
 	if err != nil {
-		return a.failed(err)
+		return nil, err
 	}
 	a.stream = isStream(req, resp)
 	if !a.EnterBody(a.stream) {
 		_ = resp.Body.Close()
-		return a.failed(nil)
+		return nil, errCut
 	}
-	return result{response: resp, outcome: a.classifyResponse(resp)}
+	return resp, nil
 }
 
-// roundTrip holds the base to the contract of http.RoundTripper: a response or
-// an error, and a body with every response.
-func (a *attempt) roundTrip(out *http.Request) (*http.Response, error) {
-	base := a.flight.transport.base
-	resp, err := base.RoundTrip(out)
+// bound holds a base to the contract of http.RoundTripper: a response or an error,
+// and a body with every response.
+func bound(base http.RoundTripper, resp *http.Response, err error) (*http.Response, error) {
 	switch {
 	case resp == nil && err == nil:
 		return nil, fmt.Errorf("%T returned neither a response nor an error", base)
@@ -80,6 +87,18 @@ func (a *attempt) roundTrip(out *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	return resp, nil
+}
+
+// judge classifies what send returned.
+func (a *attempt) judge(resp *http.Response, err error) result {
+	switch err {
+	case nil:
+		return result{response: resp, outcome: a.classifyResponse(resp)}
+	case errCut:
+		return a.failed(nil)
+	default:
+		return a.failed(err)
+	}
 }
 
 // inClientsWords is what http.Client makes of an error of its transport. It looks

@@ -42,7 +42,9 @@ type progress struct {
 	returned  bool
 }
 
-// run makes one hop.
+// run makes one hop. What only failures and redirects need is elsewhere: a call that
+// waited for a network finds the processor's caches cold, and each line of code and
+// stack that it has to pass costs.
 func (f *flight) run(req *http.Request) (*http.Response, error) {
 	body := newRequestBody(req, f.Policy)
 	var p progress
@@ -52,9 +54,53 @@ func (f *flight) run(req *http.Request) (*http.Response, error) {
 			f.panicked(&p)
 		}
 	}()
-	resp, err := f.tries(req, &body, &p)
-	p.returned = true
-	return resp, err
+	for {
+		if err := f.lapse(&body); err != nil {
+			p.returned = true
+			return nil, err
+		}
+		a := f.open(req.Context())
+		p.last, p.undecided = a, true
+		resp, err := a.send(req, &body)
+		if err == nil && resp.StatusCode < http.StatusMultipleChoices {
+			p.returned = true
+			return f.succeed(a, req, resp), nil
+		}
+		if resp, err, p.returned = f.follow(a, req, &body, &p, resp, err); p.returned {
+			return resp, err
+		}
+	}
+}
+
+// succeed ends the call with a response that was asked for.
+func (f *flight) succeed(a *attempt, req *http.Request, resp *http.Response) *http.Response {
+	f.Succeed(resp.StatusCode)
+	resp.Request = req
+	a.deliver(resp)
+	return resp
+}
+
+// follow decides what follows a redirect or a failure; not done means another
+// attempt.
+func (f *flight) follow(a *attempt, req *http.Request, body *requestBody, p *progress, resp *http.Response, err error) (_ *http.Response, _ error, done bool) {
+	res := a.judge(resp, err)
+	if res.outcome.OK && !isRedirect(res.response) {
+		return f.succeed(a, req, res.response), nil, true
+	}
+	res.outcome.Repeatable = f.repeatable(req)
+	res.outcome.Replayable = body.replayable()
+	decision := f.Decide(res.outcome)
+	p.undecided = false
+	if !decision.Retry {
+		resp, err = f.conclude(a, req, res, decision)
+		return resp, err, true
+	}
+	next := f.Decided().Add(decision.Wait)
+	a.discard(res.response)
+	if err := f.wait(req.Context(), next); err != nil {
+		return nil, err, true
+	}
+	return nil, nil, false
 }
 
 // panicked ends the call for a panic of what the program has in it, such as a base,
@@ -71,36 +117,6 @@ func (f *flight) panicked(p *progress) {
 		return
 	}
 	f.Settle(out, engine.Attribution{}, engine.Decision{})
-}
-
-// tries is the attempt loop of a hop.
-func (f *flight) tries(req *http.Request, body *requestBody, p *progress) (*http.Response, error) {
-	for {
-		if err := f.lapse(body); err != nil {
-			return nil, err
-		}
-		a := f.open(req.Context())
-		p.last, p.undecided = a, true
-		res := a.send(req, body)
-		if res.outcome.OK && !isRedirect(res.response) {
-			f.Succeed(res.response.StatusCode)
-			res.response.Request = req
-			a.deliver(res.response)
-			return res.response, nil
-		}
-		res.outcome.Repeatable = f.repeatable(req)
-		res.outcome.Replayable = body.replayable()
-		decision := f.Decide(res.outcome)
-		p.undecided = false
-		if !decision.Retry {
-			return f.conclude(a, req, res, decision)
-		}
-		next := f.Decided().Add(decision.Wait)
-		a.discard(res.response)
-		if err := f.wait(req.Context(), next); err != nil {
-			return nil, err
-		}
-	}
 }
 
 // lapse ends the call where too little of it is left for another request. The

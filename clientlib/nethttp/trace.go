@@ -43,6 +43,11 @@ func (c headerCarrier) Keys() []string {
 	return keys
 }
 
+// trace begins the trace of the call.
+func (f *flight) trace(req *http.Request, tracer engine.Tracer, policy *engine.Policy) {
+	f.Trace(req.Context(), tracer, policy, engine.CallInfo{Adapter: adapterName, Method: req.Method, URL: req.URL})
+}
+
 // traceBody makes the trace end with the limit that cuts the body, also when
 // the caller forgot the body and reads it no more.
 func (a *attempt) traceBody() {

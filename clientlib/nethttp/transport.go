@@ -92,7 +92,7 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	t.outer.check()
 	f := &flight{transport: t, snapshot: snapshot}
 	if tracer := t.engine.Tracer(); tracer != nil {
-		f.Trace(req.Context(), tracer, policy, engine.CallInfo{Adapter: adapterName, Method: req.Method, URL: req.URL})
+		f.trace(req, tracer, policy)
 	}
 	if err := f.Begin(req.Context(), t.engine, policy, adapterName, req.Method); err != nil {
 		closeBody(req)
