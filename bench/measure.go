@@ -47,6 +47,11 @@ type turn struct {
 	bytes, allocs float64
 }
 
+// networkRounds is how many times as many turns calls over a network get: what one
+// costs depends on which core whom wakes, and scatters by more than what clients
+// differ by.
+const networkRounds = 4
+
 // selected leaves the cases that the pattern names, and those that the others are
 // compared with.
 func (g *group) selected(cases []*testCase, o options) []*testCase {
@@ -75,8 +80,12 @@ func (g *group) run(w io.Writer, o options) ([]*testCase, error) {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}
+	rounds := o.rounds
+	if g.network {
+		rounds *= networkRounds
+	}
 	order := slices.Clone(cases)
-	for range o.rounds {
+	for range rounds {
 		rand.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, c := range order {
 			if err := c.turn(); err != nil {

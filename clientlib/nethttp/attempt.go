@@ -36,6 +36,7 @@ type attempt struct {
 	closed  atomic.Bool
 	ended   atomic.Bool
 	stream  bool
+	watched bool // reads are looked after: for the idle gap, or in mode Shadow
 	shadow  engine.Comparison
 }
 
@@ -49,11 +50,18 @@ func (a *attempt) send(req *http.Request, body *requestBody) (*http.Response, er
 	if err != nil {
 		return nil, err
 	}
-	release := body.guard(&a.Scope, out.Body)
+	var release func()
+	if out.Body != nil {
+		release = body.guard(&a.Scope, out.Body)
+	}
 	base := a.flight.transport.base
 	resp, err := base.RoundTrip(out)
-	release()
-	a.phases.stop()
+	if release != nil {
+		release()
+	}
+	if a.phases != nil {
+		a.phases.stop()
+	}
 	if err != nil || resp == nil || resp.Body == nil {
 		resp, err = bound(base, resp, err)
 	}
@@ -219,6 +227,7 @@ func (a *attempt) drain(body io.Reader) {
 // to the attempt.
 func (a *attempt) deliver(resp *http.Response) {
 	a.status, a.inner = int32(resp.StatusCode), resp.Body
+	a.watched = a.Rules().BodyIdle > 0
 	switch {
 	case isUpgrade(resp):
 		a.deliverUpgrade(resp)
@@ -235,9 +244,14 @@ func (a *attempt) Read(p []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err
 	}
-	began := a.beginRead()
+	var began time.Time
+	if a.watched {
+		began = a.beginRead()
+	}
 	n, err := a.inner.Read(p)
-	a.endRead(began)
+	if a.watched {
+		a.endRead(began)
+	}
 	if err != nil {
 		err = a.bodyError(err)
 		a.err = err
