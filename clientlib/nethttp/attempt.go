@@ -134,20 +134,20 @@ func (a *attempt) prepare(req *http.Request, body *requestBody) (*http.Request, 
 	a.request = *req.WithContext(ctx)
 	out := &a.request
 	out.Header = header
-	if err := body.attach(out); err != nil {
-		return nil, err
+	if out.Body != nil {
+		if err := body.attach(out); err != nil {
+			return nil, err
+		}
 	}
-	a.tell(out)
+	if name := a.flight.DeadlineHeader(); name != "" {
+		a.tell(out, name)
+	}
 	return out, nil
 }
 
 // tell writes the deadline header. What the request had under that name, as
 // proxies pass on what they were told, is replaced, however it is spelled.
-func (a *attempt) tell(out *http.Request) {
-	name := a.flight.DeadlineHeader()
-	if name == "" {
-		return
-	}
+func (a *attempt) tell(out *http.Request, name string) {
 	text, ok := a.flight.StampText(a.flight.Began())
 	if !ok && !hasHeader(out.Header, name) {
 		return
@@ -229,13 +229,15 @@ func (a *attempt) deliver(resp *http.Response) {
 	a.status, a.inner = int32(resp.StatusCode), resp.Body
 	a.watched = a.Rules().BodyIdle > 0
 	switch {
-	case isUpgrade(resp):
+	case resp.StatusCode == http.StatusSwitchingProtocols && isUpgrade(resp):
 		a.deliverUpgrade(resp)
 	case resp.Body == http.NoBody && !isRedirect(resp):
 		a.endNow(engine.Outcome{OK: true})
 	default:
 		resp.Body = a
-		a.traceBody()
+		if a.flight.Traced() {
+			a.traceBody()
+		}
 	}
 }
 

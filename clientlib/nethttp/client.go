@@ -28,9 +28,9 @@ type outerTimeout struct {
 	told atomic.Bool
 }
 
-// check warns once; nil is a Transport whose http.Client is not known.
+// check warns once.
 func (o *outerTimeout) check() {
-	if o != nil && o.of.Timeout > 0 && !o.told.Swap(true) {
+	if o.of.Timeout > 0 && !o.told.Swap(true) {
 		o.warn("http.Client.Timeout is set to " + o.of.Timeout.String() + ": it cuts calls, bodies included, whatever the policy says; leave it at zero")
 	}
 }

@@ -46,18 +46,25 @@ type progress struct {
 // waited for a network finds the processor's caches cold, and each line of code and
 // stack that it has to pass costs.
 func (f *flight) run(req *http.Request) (*http.Response, error) {
-	body := newRequestBody(req, f.Policy)
+	body := requestBody{req: req}
+	if req.Body != nil {
+		body.prepare(f.Policy)
+	}
 	var p progress
 	defer func() {
-		body.settle()
+		if body.capture != nil {
+			body.capture.settle()
+		}
 		if !p.returned {
 			f.panicked(&p)
 		}
 	}()
 	for {
-		if err := f.lapse(&body); err != nil {
-			p.returned = true
-			return nil, err
+		if f.Attempts() > 0 { // for the first one Begin has looked
+			if err := f.lapse(&body); err != nil {
+				p.returned = true
+				return nil, err
+			}
 		}
 		a := f.open(req.Context())
 		p.last, p.undecided = a, true
@@ -119,12 +126,8 @@ func (f *flight) panicked(p *progress) {
 	f.Settle(out, engine.Attribution{}, engine.Decision{})
 }
 
-// lapse ends the call where too little of it is left for another request. The
-// first one has just passed that test, in Begin.
+// lapse ends the call where too little of it is left for another request.
 func (f *flight) lapse(body *requestBody) error {
-	if f.Attempts() == 0 {
-		return nil
-	}
 	attribution, lapsed := f.Lapsed(f.Now())
 	if !lapsed {
 		return nil

@@ -21,16 +21,17 @@ type requestBody struct {
 	used    bool
 }
 
-func newRequestBody(req *http.Request, p *engine.Policy) requestBody {
-	b := requestBody{req: req}
-	if !b.empty() && req.GetBody == nil && p.MaxAttempts > 1 && !p.Shadow {
-		limit := p.ReplayBytes
-		if req.ContentLength > limit {
-			limit = 0
-		}
-		b.capture = newCapture(req.Body, limit)
+// prepare has a copy made of a body that may have to be sent again under a policy
+// and cannot be had again.
+func (b *requestBody) prepare(p *engine.Policy) {
+	if b.empty() || b.req.GetBody != nil || p.MaxAttempts <= 1 || p.Shadow {
+		return
 	}
-	return b
+	limit := p.ReplayBytes
+	if b.req.ContentLength > limit {
+		limit = 0
+	}
+	b.capture = newCapture(b.req.Body, limit)
 }
 
 func (b *requestBody) empty() bool { return b.req.Body == nil || b.req.Body == http.NoBody }
@@ -115,13 +116,6 @@ func (b *requestBody) guard(ctx *engine.Scope, body io.ReadCloser) (release func
 func (b *requestBody) unused() {
 	if !b.used && b.capture == nil {
 		closeBody(b.req)
-	}
-}
-
-// settle says that no other attempt follows.
-func (b *requestBody) settle() {
-	if b.capture != nil {
-		b.capture.settle()
 	}
 }
 

@@ -20,15 +20,30 @@ func isStream(req *http.Request, resp *http.Response) bool {
 	if values := resp.Header["Content-Type"]; len(values) > 0 {
 		contentType = values[0]
 	}
-	mediaType, _, _ := strings.Cut(contentType, ";")
-	return strings.EqualFold(strings.TrimSpace(mediaType), "text/event-stream")
+	return isEventStream(contentType)
 }
 
-// isUpgrade reports whether the connection now belongs to the caller.
-func isUpgrade(resp *http.Response) bool {
-	if resp.StatusCode != http.StatusSwitchingProtocols {
+const eventStream = "text/event-stream"
+
+// isEventStream reports whether a Content-Type is that of server-sent events,
+// parameters aside.
+func isEventStream(contentType string) bool {
+	if len(contentType) < len(eventStream) {
 		return false
 	}
+	if c := contentType[0]; c == ' ' || c == '\t' {
+		contentType = strings.TrimSpace(contentType)
+	}
+	n := len(eventStream)
+	if len(contentType) < n || !strings.EqualFold(contentType[:n], eventStream) {
+		return false
+	}
+	parameters := strings.TrimLeft(contentType[n:], " \t")
+	return parameters == "" || parameters[0] == ';'
+}
+
+// isUpgrade reports whether the connection of a 101 now belongs to the caller.
+func isUpgrade(resp *http.Response) bool {
 	_, writable := resp.Body.(io.ReadWriteCloser)
 	return writable
 }
@@ -45,7 +60,9 @@ func (a *attempt) deliverUpgrade(resp *http.Response) {
 	// that fires has to close it.
 	context.AfterFunc(&a.Scope, func() { _ = conn.Close() })
 	resp.Body = &upgraded{attempt: a, Writer: conn}
-	a.traceBody()
+	if a.flight.Traced() {
+		a.traceBody()
+	}
 }
 
 // upgraded is the body of a 101 under limits.

@@ -50,11 +50,7 @@ func (f *flight) trace(req *http.Request, tracer engine.Tracer, policy *engine.P
 
 // traceBody makes the trace end with the limit that cuts the body, also when
 // the caller forgot the body and reads it no more.
-func (a *attempt) traceBody() {
-	if a.flight.Traced() {
-		a.unwatch = context.AfterFunc(&a.Scope, a.cut)
-	}
-}
+func (a *attempt) traceBody() { a.unwatch = context.AfterFunc(&a.Scope, a.cut) }
 
 // cut runs when the context of a traced body ended by something else than the
 // body's end.

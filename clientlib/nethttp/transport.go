@@ -89,7 +89,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		policy = budgetOnly
 	}
-	t.outer.check()
+	if t.outer != nil {
+		t.outer.check()
+	}
 	f := &flight{transport: t, snapshot: snapshot}
 	if tracer := t.engine.Tracer(); tracer != nil {
 		f.trace(req, tracer, policy)
