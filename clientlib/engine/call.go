@@ -252,6 +252,15 @@ func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
 	return a, lapsed
 }
 
+// LapsedNow is Lapsed at this moment, which for the first attempt is the beginning
+// of the call.
+func (c *Call) LapsedNow() (Attribution, bool) {
+	if c.sent == 0 {
+		return c.Lapsed(c.start)
+	}
+	return c.Lapsed(c.Now())
+}
+
 func (c *Call) lapsed(at time.Duration) (Attribution, bool) {
 	end := c.ends()
 	if end == never {

@@ -1,6 +1,10 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/document"
+)
 
 // Comparison is for mode Shadow, in which nothing is armed: when a phase of an
 // attempt is over, what it took is compared with what it would have been allowed.
@@ -18,6 +22,14 @@ func (c *Comparison) Headers(s *Scope, began time.Time) {
 	c.totalAt(s, now)
 }
 
+// Body compares a call whose body ended with the total, where that covers the body;
+// stream says what it does in [Scope.EnterBody].
+func (c *Comparison) Body(s *Scope, stream bool) {
+	if p := s.policy; p.Scope != document.ScopeHeaders && !(stream && p.Scope == "") {
+		c.Total(s)
+	}
+}
+
 // Total compares the call up to now with its total.
 func (c *Comparison) Total(s *Scope) {
 	if s.policy.Total > 0 && !c.total {
@@ -32,17 +44,20 @@ func (c *Comparison) totalAt(s *Scope, now time.Time) {
 	}
 }
 
-// BeginRead returns when a wait for the next part of a body begins; zero where its
-// length is compared with nothing.
+// BeginRead is the scope's, and returns when the wait for the next part of a body
+// begins; zero where its length is compared with nothing.
 func (c *Comparison) BeginRead(s *Scope) time.Time {
+	s.BeginRead()
 	if p := s.policy; p.Shadow && p.BodyIdle > 0 && !c.idle {
 		return s.call.Now()
 	}
 	return time.Time{}
 }
 
-// EndRead compares the wait that BeginRead told the beginning of.
+// EndRead is the scope's, and compares the wait that BeginRead told the beginning
+// of.
 func (c *Comparison) EndRead(s *Scope, began time.Time) {
+	s.EndRead()
 	if began.IsZero() || c.idle {
 		return
 	}

@@ -263,7 +263,7 @@ func (a *attempt) end(o engine.Outcome) {
 		return
 	}
 	if a.Rules().Shadow {
-		a.compareBody()
+		a.shadow.Body(&a.Scope, a.events)
 	}
 	if a.flight.redirect == nil {
 		a.flight.over()

@@ -176,11 +176,7 @@ func (f *flight) tries(h *host, hc *fasthttp.HostClient, req *fasthttp.Request, 
 
 // lapse ends the call where too little of it is left for another request.
 func (f *flight) lapse() error {
-	now := f.Start()
-	if f.Attempts() > 0 {
-		now = f.Now()
-	}
-	attribution, lapsed := f.Lapsed(now)
+	attribution, lapsed := f.LapsedNow()
 	if !lapsed {
 		return nil
 	}

@@ -1,27 +1,9 @@
 package fasthttpclient
 
-import (
-	"time"
-
-	"github.com/timeout-operator/timeout-operator/clientlib/document"
-)
-
-// compareBody compares, in mode Shadow, a call whose body ended with the total, where
-// that covers the body.
-func (a *attempt) compareBody() {
-	if p := a.Rules(); p.Scope != document.ScopeHeaders && !(a.events && p.Scope == "") {
-		a.shadow.Total(&a.Scope)
-	}
-}
+import "time"
 
 // beginRead and endRead bracket a wait for the next bytes of the body, for the
 // idle gap.
-func (a *attempt) beginRead() time.Time {
-	a.BeginRead()
-	return a.shadow.BeginRead(&a.Scope)
-}
+func (a *attempt) beginRead() time.Time { return a.shadow.BeginRead(&a.Scope) }
 
-func (a *attempt) endRead(began time.Time) {
-	a.EndRead()
-	a.shadow.EndRead(&a.Scope, began)
-}
+func (a *attempt) endRead(began time.Time) { a.shadow.EndRead(&a.Scope, began) }

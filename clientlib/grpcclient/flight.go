@@ -110,11 +110,7 @@ func (f *flight) openUnary(ctx context.Context) *attempt {
 
 // lapse ends the call where too little of it is left for another attempt.
 func (f *flight) lapse() error {
-	now := f.Start()
-	if f.Attempts() > 0 {
-		now = f.Now()
-	}
-	attribution, lapsed := f.Lapsed(now)
+	attribution, lapsed := f.LapsedNow()
 	if !lapsed {
 		return nil
 	}

@@ -223,7 +223,6 @@ func (s *stream) beginRecv() time.Time {
 	if !s.entered.Load() {
 		return time.Time{}
 	}
-	s.try.BeginRead()
 	return s.try.shadow.BeginRead(&s.try.Scope)
 }
 
@@ -231,7 +230,6 @@ func (s *stream) endRecv(began time.Time) {
 	if !s.entered.Load() {
 		return
 	}
-	s.try.EndRead()
 	s.try.shadow.EndRead(&s.try.Scope, began)
 }
 

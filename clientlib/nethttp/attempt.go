@@ -248,11 +248,11 @@ func (a *attempt) Read(p []byte) (int, error) {
 	}
 	var began time.Time
 	if a.watched {
-		began = a.beginRead()
+		began = a.shadow.BeginRead(&a.Scope)
 	}
 	n, err := a.inner.Read(p)
 	if a.watched {
-		a.endRead(began)
+		a.shadow.EndRead(&a.Scope, began)
 	}
 	if err != nil {
 		err = a.bodyError(err)
@@ -319,7 +319,7 @@ func (a *attempt) endOnce(o engine.Outcome, now time.Duration) {
 		return
 	}
 	if a.Rules().Shadow {
-		a.compareBody()
+		a.shadow.Body(&a.Scope, a.stream)
 	}
 	a.Finish()
 	o.Status = int(a.status)

@@ -128,7 +128,7 @@ func (f *flight) panicked(p *progress) {
 
 // lapse ends the call where too little of it is left for another request.
 func (f *flight) lapse(body *requestBody) error {
-	attribution, lapsed := f.Lapsed(f.Now())
+	attribution, lapsed := f.LapsedNow()
 	if !lapsed {
 		return nil
 	}
