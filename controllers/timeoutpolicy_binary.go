@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	corev1apply "k8s.io/client-go/applyconfigurations/core/v1"
@@ -41,11 +40,8 @@ func (r *TimeoutPolicyReconciler) applyConfigMap(ctx context.Context, configMap 
 // keyIsTaken reports whether a ConfigMap was refused for the key of its document,
 // which is valid: then binaryData has one of that name.
 func keyIsTaken(err error) bool {
-	status, ok := err.(apierrors.APIStatus)
-	if !ok || !apierrors.IsInvalid(err) || status.Status().Details == nil {
-		return false
-	}
-	return slices.ContainsFunc(status.Status().Details.Causes, func(c metav1.StatusCause) bool {
+	causes, _ := invalidFields(err)
+	return slices.ContainsFunc(causes, func(c metav1.StatusCause) bool {
 		return c.Field == "data["+v1alpha1.DocumentKey+"]"
 	})
 }

@@ -197,9 +197,19 @@ func newGoodNews() flowcontrol.PassiveRateLimiter {
 // isTestFailure reports whether the UID was not the one that was meant: a JSON
 // patch whose test fails is answered as Invalid without naming a cause.
 func isTestFailure(err error) bool {
-	if !apierrors.IsInvalid(err) {
-		return false
-	}
+	causes, told := invalidFields(err)
+	return told && len(causes) == 0
+}
+
+// invalidFields returns what the API server found fault with in an object that it
+// refused as invalid; false for any other error.
+func invalidFields(err error) (causes []metav1.StatusCause, told bool) {
 	var status apierrors.APIStatus
-	return errors.As(err, &status) && (status.Status().Details == nil || len(status.Status().Details.Causes) == 0)
+	if !apierrors.IsInvalid(err) || !errors.As(err, &status) {
+		return nil, false
+	}
+	if details := status.Status().Details; details != nil {
+		causes = details.Causes
+	}
+	return causes, true
 }
