@@ -24,15 +24,10 @@ func TestNothingIsLeftWhateverHappens(t *testing.T) {
 			s.base.MaxConnsPerHost, s.base.MaxConnWaitTimeout = 1+c.N(3), time.Second
 		}
 		inFakeTimeWith(t, rules(t, c.Rules), s, func(b *bench) {
-			var all sync.WaitGroup
-			for range 6 {
-				all.Go(func() { c.call(b, &all) })
-			}
-			all.Wait()
+			c.Calls(func(all *sync.WaitGroup) { c.call(b, all) })
 			synctest.Wait()
 			policytest.Settled(t, b.events, b.timers)
-			c.Calm.Store(true)
-			c.recovers(b)
+			c.Recovers(b.t, func() error { return c.calm(b) })
 		})
 		if t.Failed() {
 			t.Fatalf("with seed %d under %q", seed, c.Rules)
@@ -98,19 +93,11 @@ func (c chaos) check(b *bench, err error) {
 	}
 }
 
-// recovers makes sure that the server can be called again: no place in the pool and no
-// probe of the circuit is held by what has ended.
-func (c chaos) recovers(b *bench) {
-	var err error
-	for range 3 {
-		x := b.get("/ok")
-		if x.Response.IsBodyStream() {
-			_ = x.Response.CloseBodyStream()
-		}
-		if err = x.err; err == nil {
-			return
-		}
-		<-time.After(time.Second)
+// calm makes a call that has to succeed.
+func (c chaos) calm(b *bench) error {
+	x := b.get("/ok")
+	if x.Response.IsBodyStream() {
+		_ = x.Response.CloseBodyStream()
 	}
-	b.t.Errorf("in the end: %v", err)
+	return x.err
 }

@@ -26,15 +26,10 @@ func TestNothingIsLeftWhateverHappens(t *testing.T) {
 	for seed := range uint64(150) {
 		c := chaos{policytest.NewChaos(seed)}
 		inFakeTime(t, setup{doc: rules(t, c.Rules), answer: c.serve}, func(b *bench) {
-			var all sync.WaitGroup
-			for range 6 {
-				all.Go(func() { c.call(b, &all) })
-			}
-			all.Wait()
+			c.Calls(func(all *sync.WaitGroup) { c.call(b, all) })
 			synctest.Wait()
 			policytest.Settled(t, b.events, b.timers)
-			c.Calm.Store(true)
-			c.recovers(b)
+			c.Recovers(b.t, func() error { return c.calm(b) })
 		})
 		if t.Failed() {
 			t.Fatalf("with seed %d under %q", seed, c.Rules)
@@ -147,15 +142,8 @@ func (c chaos) check(b *bench, err error) {
 	}
 }
 
-// recovers makes sure that the server can be called again: no probe of the circuit is
-// held by what has ended.
-func (c chaos) recovers(b *bench) {
-	var err error
-	for range 3 {
-		if _, err = b.invoke(b.ctx); err == nil {
-			return
-		}
-		b.later(time.Second)
-	}
-	b.t.Errorf("in the end: %v", err)
+// calm makes a call that has to succeed.
+func (c chaos) calm(b *bench) error {
+	_, err := b.invoke(b.ctx)
+	return err
 }

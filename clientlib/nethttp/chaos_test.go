@@ -18,16 +18,11 @@ func TestNothingIsLeftWhateverHappens(t *testing.T) {
 	for seed := range uint64(150) {
 		c := chaos{policytest.NewChaos(seed)}
 		inFakeTimeWith(t, rules(t, c.Rules), c, func(b *bench) {
-			var all sync.WaitGroup
-			for range 6 {
-				all.Go(func() { c.call(b, &all) })
-			}
-			all.Wait()
+			c.Calls(func(all *sync.WaitGroup) { c.call(b, all) })
 			<-time.After(time.Minute) // of the bubble, as all waits here
 			synctest.Wait()
 			policytest.Settled(t, b.events, b.timers)
-			c.Calm.Store(true)
-			c.recovers(b)
+			c.Recovers(b.t, func() error { return c.calm(b) })
 		})
 		if t.Failed() {
 			t.Fatalf("with seed %d under %q", seed, c.Rules)
@@ -86,17 +81,11 @@ func (c chaos) check(b *bench, err error) {
 	}
 }
 
-// recovers makes sure that the server can be called again: no probe of the circuit is
-// held by what has ended.
-func (c chaos) recovers(b *bench) {
-	var err error
-	for range 3 {
-		var resp *http.Response
-		if resp, err = b.get("/ok"); err == nil {
-			_ = resp.Body.Close()
-			return
-		}
-		<-time.After(time.Second)
+// calm makes a call that has to succeed.
+func (c chaos) calm(b *bench) error {
+	resp, err := b.get("/ok")
+	if err == nil {
+		_ = resp.Body.Close()
 	}
-	b.t.Errorf("in the end: %v", err)
+	return err
 }

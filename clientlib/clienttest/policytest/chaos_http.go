@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"testing"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib"
@@ -123,6 +124,31 @@ func (c *Chaos) Caller(parent context.Context, all *sync.WaitGroup) (context.Con
 		ctx = clientlib.WithCall(ctx, clientlib.Cap(time.Millisecond+c.Within(700*time.Millisecond)), clientlib.Idempotent(c.OneIn(2)))
 	}
 	return ctx, cancel
+}
+
+// Calls makes six calls at once, each by call, and returns when they, and what they
+// add to all, are over.
+func (c *Chaos) Calls(call func(all *sync.WaitGroup)) {
+	var all sync.WaitGroup
+	for range 6 {
+		all.Go(func() { call(&all) })
+	}
+	all.Wait()
+}
+
+// Recovers calms the server, and fails the test unless it can be called again: nothing
+// that has ended holds a place in a pool, or that of a probe of the circuit.
+func (c *Chaos) Recovers(t testing.TB, call func() error) {
+	t.Helper()
+	c.Calm.Store(true)
+	var err error
+	for range 3 {
+		if err = call(); err == nil {
+			return
+		}
+		<-time.After(time.Second) // of the bubble
+	}
+	t.Errorf("in the end: %v", err)
 }
 
 // Body is a request body that comes bit by bit.
