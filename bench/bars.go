@@ -33,27 +33,27 @@ type bar struct {
 // bars are those of the call path and of a reload.
 func bars() []bar {
 	cost := func(of func(turn) float64) func(*results) (float64, bool) {
-		return r3("stub", caseAll, caseBare, casePlain, func(c, b, p *testCase) float64 { return c.over(b, of) / p.over(b, of) })
+		return compared("stub", caseAll, caseBare, casePlain, func(c, b, p *testCase) float64 { return c.over(b, of) / p.over(b, of) })
 	}
 	ratio := func(group string, of func(turn) float64) func(*results) (float64, bool) {
-		return r3(group, caseAll, caseBare, casePlain, func(c, _, p *testCase) float64 { return c.ratio(p, of) })
+		return compared(group, caseAll, caseBare, casePlain, func(c, _, p *testCase) float64 { return c.ratio(p, of) })
 	}
 	throughput := func(group string) func(*results) (float64, bool) {
-		return r3(group, caseAll, caseBare, casePlain, func(c, _, p *testCase) float64 { return p.ratio(c, cpu) })
+		return compared(group, caseAll, caseBare, casePlain, func(c, _, p *testCase) float64 { return p.ratio(c, cpu) })
 	}
 	lookup := func(group string) func(*results) (float64, bool) {
-		return r3(group, "5000 upstreams", "5 upstreams", "5 upstreams", func(c, _, p *testCase) float64 { return c.ratio(p, wall) })
+		return compared(group, "5000 upstreams", "5 upstreams", "5 upstreams", func(c, _, p *testCase) float64 { return c.ratio(p, wall) })
 	}
 	return []bar{
 		{"stub: cost over bare, by time", cost(wall), 1.25, "x context's"},
 		{"stub: cost over bare, by CPU time", cost(cpu), 1.25, "x context's"},
 		{"stub: cost over bare, by CPU time", peerCost, 1.0 / 3, "x the best peer's"},
-		{"stub: allocations over bare", r3("stub", caseAll, caseBare, casePlain, func(c, b, _ *testCase) float64 { return c.over(b, allocs) }), 7, ""},
-		{"stub, host without a policy: time over bare", r3("stub", caseUnlimited, caseBare, casePlain, func(c, b, _ *testCase) float64 { return c.over(b, wall) }), 150, "ns"},
-		{"stub, host without a policy: allocations over bare", r3("stub", caseUnlimited, caseBare, casePlain, func(c, b, _ *testCase) float64 { return c.over(b, allocs) }), 0, ""},
+		{"stub: allocations over bare", compared("stub", caseAll, caseBare, casePlain, func(c, b, _ *testCase) float64 { return c.over(b, allocs) }), 7, ""},
+		{"stub, host without a policy: time over bare", compared("stub", caseUnlimited, caseBare, casePlain, func(c, b, _ *testCase) float64 { return c.over(b, wall) }), 150, "ns"},
+		{"stub, host without a policy: allocations over bare", compared("stub", caseUnlimited, caseBare, casePlain, func(c, b, _ *testCase) float64 { return c.over(b, allocs) }), 0, ""},
 		{"loopback, by time", ratio("loopback", wall), 1.02, "x context"},
 		{"loopback, by CPU time", ratio("loopback", cpu), 1.02, "x context"},
-		{"gRPC: allocations over context", r3("grpc", caseAll, caseBare, casePlain, func(c, _, p *testCase) float64 { return c.over(p, allocs) }), 2, ""},
+		{"gRPC: allocations over context", compared("grpc", caseAll, caseBare, casePlain, func(c, _, p *testCase) float64 { return c.over(p, allocs) }), 2, ""},
 		{"loopback, 64 callers: calls for the same CPU time", throughput("loopback-64"), -0.95, "x context"},
 		{"loopback over HTTP/2, 64 callers: the same", throughput("loopback-h2-64"), -0.95, "x context"},
 		{"lookup in 5,000 upstreams", lookup("lookup"), 1.5, "x in 5"},
@@ -63,8 +63,8 @@ func bars() []bar {
 	}
 }
 
-// r3 compares three cases of a group.
-func r3(group, name, base, with string, compare func(c, base, with *testCase) float64) func(*results) (float64, bool) {
+// compared compares three cases of a group.
+func compared(group, name, base, with string, compare func(c, base, with *testCase) float64) func(*results) (float64, bool) {
 	return func(r *results) (float64, bool) {
 		cases := r.groups[group]
 		c, b, w := find(cases, name), find(cases, base), find(cases, with)
