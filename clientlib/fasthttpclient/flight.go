@@ -34,9 +34,8 @@ type flight struct {
 	// redirect is the response that the call waits on to be followed; nil for none.
 	redirect *redirect
 	// first spares a call that needs only one attempt an allocation.
-	first     attempt
-	firstUsed bool
-	last      *attempt // nil before the first one
+	first attempt
+	last  *attempt // nil before the first one
 	// undecided says that the engine was not told yet how the attempt under way ended,
 	// settled that it was told how the call did.
 	undecided, settled bool
@@ -195,11 +194,11 @@ func (f *flight) end(o engine.Outcome, a engine.Attribution, cause error) error 
 // open begins an attempt.
 func (f *flight) open(h *host, hc *fasthttp.HostClient) *attempt {
 	a := &f.first
-	if f.firstUsed {
+	if f.last != nil {
 		// The limits of an attempt that ended may be about to fire.
 		a = new(attempt)
 	}
-	f.firstUsed, f.last, f.undecided = true, a, true
+	f.last, f.undecided = a, true
 	a.flight, a.host, a.hc = f, h, hc
 	_, a.began = f.BeginAttempt()
 	a.OnLimit(a)
