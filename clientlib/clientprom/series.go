@@ -29,7 +29,7 @@ type histogram struct {
 // Write implements prometheus.Metric.
 func (h *histogram) Write(out *dto.Metric) error {
 	r := h.read()
-	r.add(&h.tally)
+	h.tally.addTo(&r)
 	cumulative := make(map[float64]uint64, len(buckets))
 	count := uint64(0)
 	for i, bound := range buckets {

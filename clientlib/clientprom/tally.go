@@ -25,25 +25,30 @@ type tally struct {
 }
 
 func (t *tally) observe(d time.Duration) {
+	t.counts[bucketOf(d)].Add(1)
+	t.sum.Add(int64(d))
+}
+
+func bucketOf(d time.Duration) int {
 	at := 0
 	for at < len(buckets) && d > buckets[at] {
 		at++
 	}
-	t.counts[at].Add(1)
-	t.sum.Add(int64(d))
+	return at
+}
+
+// addTo implements tributary.
+func (t *tally) addTo(r *reading) {
+	for i := range t.counts {
+		r.counts[i] += t.counts[i].Load()
+	}
+	r.sum += time.Duration(t.sum.Load())
 }
 
 // reading is what tallies had counted when they were read.
 type reading struct {
 	sum    time.Duration
 	counts [len(buckets) + 1]uint64
-}
-
-func (r *reading) add(t *tally) {
-	for i := range t.counts {
-		r.counts[i] += t.counts[i].Load()
-	}
-	r.sum += time.Duration(t.sum.Load())
 }
 
 func (r *reading) count() (n uint64) {
@@ -53,15 +58,17 @@ func (r *reading) count() (n uint64) {
 	return n
 }
 
-// tributaries are tallies whose counts belong to a series beside what it counted
-// itself: a call that counts in several series is counted once, and added up when
-// somebody looks. The zero value is none.
+// tributary is what counts for a series beside what that counts itself: a call that
+// counts in several is counted once, and added up when somebody looks.
+type tributary interface{ addTo(*reading) }
+
+// tributaries are those of a series. The zero value is none.
 type tributaries struct {
 	mu   sync.Mutex
-	list []*tally
+	list []tributary
 }
 
-func (t *tributaries) join(more *tally) {
+func (t *tributaries) join(more tributary) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.list = append(t.list, more)
@@ -71,7 +78,7 @@ func (t *tributaries) read() (r reading) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, more := range t.list {
-		r.add(more)
+		more.addTo(&r)
 	}
 	return r
 }

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -33,7 +32,14 @@ func (s *Snapshot) Authority(host string, port uint16) (Host, bool) {
 // programs call no more than that, and a comparison costs a fraction of taking a
 // host apart and looking its name up, above all with cold caches. The zero value
 // is empty; it is safe for concurrent use.
-type authorities struct{ known atomic.Pointer[[]authority] }
+type authorities struct {
+	known atomic.Pointer[knownAuthorities]
+}
+
+type knownAuthorities struct {
+	n    int
+	list [maxAuthorities]authority
+}
 
 type authority struct {
 	text string
@@ -51,8 +57,8 @@ func (a *authorities) find(text string, port uint16) (Host, bool) {
 	if known == nil {
 		return Host{}, false
 	}
-	for i := range *known {
-		if k := &(*known)[i]; k.text == text && k.port == port {
+	for i := range known.n {
+		if k := &known.list[i]; k.text == text && k.port == port {
 			return k.host, true
 		}
 	}
@@ -65,15 +71,16 @@ func (a *authorities) add(text string, port uint16, h Host) {
 	if len(text) > maxAuthorityBytes {
 		return
 	}
-	var before []authority
-	known := a.known.Load()
-	if known != nil {
-		before = *known
+	var after knownAuthorities
+	before := a.known.Load()
+	if before != nil {
+		after = *before
 	}
-	if len(before) >= maxAuthorities {
+	if after.n == maxAuthorities {
 		return
 	}
 	// A string of its own: that of the URL may be part of something large.
-	after := append(slices.Clip(before), authority{text: strings.Clone(text), port: port, host: h})
-	a.known.CompareAndSwap(known, &after)
+	after.list[after.n] = authority{text: strings.Clone(text), port: port, host: h}
+	after.n++
+	a.known.CompareAndSwap(before, &after)
 }

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/timeout-operator/timeout-operator/clientlib/clock"
 	"github.com/timeout-operator/timeout-operator/clientlib/deadline"
 	"github.com/timeout-operator/timeout-operator/clientlib/failure"
 )
@@ -27,9 +26,8 @@ type Call struct {
 	tracing *tracing
 	adapter string
 	method  string
-	start   time.Time
-	// Every other time is kept as the time since start: such times compare and
-	// add as numbers, and the system's clock tells them for half the price.
+	start   time.Duration // on the engine's timeline
+	// Every other time is kept as the time since start.
 	end      time.Duration // the soonest of total, cap and budget; never for none
 	whole    time.Duration // the same before anything was kept back; never for none
 	budget   time.Duration // end of the budget, less what is kept back; never for none
@@ -55,7 +53,7 @@ const never time.Duration = math.MaxInt64
 func (c *Call) Begin(ctx context.Context, e *Engine, p *Policy, adapter, method string) error {
 	c.engine, c.Policy, c.home, c.adapter, c.method = e, p, p, adapter, method
 	c.options = callOptions(ctx)
-	c.start = e.clock.Now()
+	c.start = e.timeline.Now()
 	c.computeEnd(ctx)
 	for _, r := range p.recorders {
 		r.CallStarted(adapter)
@@ -76,7 +74,7 @@ func (c *Call) computeEnd(ctx context.Context) {
 	p := c.Policy
 	c.end, c.budget, c.limit, c.caller = never, never, never, never
 	if at, ok := ctx.Deadline(); ok {
-		c.caller = at.Sub(c.start)
+		c.caller = c.since(at)
 	}
 	if p.Total > 0 && !p.Shadow {
 		c.end = p.Total
@@ -85,12 +83,12 @@ func (c *Call) computeEnd(ctx context.Context) {
 		c.limit = c.options.Cap
 		c.end = min(c.end, c.limit)
 	}
-	budget, ok := c.engine.budgetEnd(ctx, c.start, p.IgnoreBudget && !p.Shadow)
+	budget, ok := c.engine.budgetEnd(ctx, p.IgnoreBudget && !p.Shadow)
 	if !ok {
 		c.whole = c.end
 		return
 	}
-	c.budget = max(0, budget.Sub(c.start))
+	c.budget = max(0, c.since(budget))
 	c.whole = min(c.end, c.budget)
 	if !p.Shadow {
 		c.budget -= p.DeadlineReserve // kept for the caller's own reply
@@ -111,7 +109,17 @@ func (c *Call) refusal(ctx context.Context) *failure.Error {
 	if !p.hasBreaker || p.Shadow {
 		return nil
 	}
-	entry, wait, ok := p.state.admit(p, c.start)
+	entry, ok := p.state.breaker.pass()
+	if !ok {
+		return c.ask(&p.state.breaker)
+	}
+	c.entry = entry
+	return nil
+}
+
+// ask asks a breaker that is not in the usual case.
+func (c *Call) ask(b *breaker) *failure.Error {
+	entry, wait, ok := b.admit(c.Policy.breaker, c.at(0))
 	if !ok {
 		err := c.failure(Outcome{Kind: failure.CircuitOpen}, Attribution{}, nil)
 		err.RetryAfter = wait
@@ -163,6 +171,11 @@ func (c *Call) attributeEnd(end time.Duration) Attribution {
 // BeginAttempt counts an attempt and returns its number, 1 for the first, and
 // the time at which it begins.
 func (c *Call) BeginAttempt() (number int, now time.Time) {
+	c.count()
+	return int(c.attempts), c.Began()
+}
+
+func (c *Call) count() {
 	c.attempts++
 	c.sent++
 	c.token = false
@@ -176,7 +189,6 @@ func (c *Call) BeginAttempt() (number int, now time.Time) {
 		c.began = c.elapsed()
 	}
 	c.looked = 0
-	return int(c.attempts), c.at(c.began)
 }
 
 // Began returns when the attempt under way began.
@@ -195,7 +207,7 @@ func (c *Call) Continue(p *Policy) {
 
 // Left returns what is left of the call at a time; negative where nothing
 // limits it.
-func (c *Call) Left(now time.Time) time.Duration { return c.left(now.Sub(c.start)) }
+func (c *Call) Left(now time.Time) time.Duration { return c.left(c.since(now)) }
 
 func (c *Call) left(now time.Duration) time.Duration {
 	end := c.ends()
@@ -216,7 +228,22 @@ func (c *Call) at(since time.Duration) time.Time {
 	if since == never {
 		return time.Time{}
 	}
-	return c.start.Add(since)
+	return c.engine.timeline.At(c.start + since)
+}
+
+// wall is the time since the start as the wall clock shows it now, for what is
+// compared with other machines' times: it may have been set since the engine was
+// made.
+func (c *Call) wall(since time.Duration) time.Time { return c.Now().Add(since - c.elapsed()) }
+
+// since turns a time into the time since the start, never, or minus that, for one
+// beyond what a number can say.
+func (c *Call) since(at time.Time) time.Duration {
+	on := c.engine.timeline.Of(at)
+	if on == never {
+		return never
+	}
+	return max(on, c.start-never) - c.start
 }
 
 // before returns an end of the engine's own, or never where the caller's context
@@ -229,7 +256,7 @@ func (c *Call) before(end time.Duration) time.Duration {
 }
 
 // Expired reports whether the call is over at a time, and whose limit it was.
-func (c *Call) Expired(now time.Time) (Attribution, bool) { return c.expired(now.Sub(c.start)) }
+func (c *Call) Expired(now time.Time) (Attribution, bool) { return c.expired(c.since(now)) }
 
 func (c *Call) expired(now time.Duration) (Attribution, bool) {
 	end := c.ends()
@@ -243,8 +270,9 @@ func (c *Call) expired(now time.Duration) (Attribution, bool) {
 // attempt, and whose limit that is: nothing, or less than the deadline header
 // could tell the peer, for which a request would cost a connection and come to
 // nothing.
-func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
-	now := at.Sub(c.start)
+func (c *Call) Lapsed(at time.Time) (Attribution, bool) { return c.lapses(c.since(at)) }
+
+func (c *Call) lapses(now time.Duration) (Attribution, bool) {
 	a, lapsed := c.lapsed(now)
 	if !lapsed {
 		c.looked = now + 1
@@ -256,9 +284,9 @@ func (c *Call) Lapsed(at time.Time) (Attribution, bool) {
 // of the call.
 func (c *Call) LapsedNow() (Attribution, bool) {
 	if c.sent == 0 {
-		return c.Lapsed(c.start)
+		return c.lapses(0)
 	}
-	return c.Lapsed(c.Now())
+	return c.lapses(c.elapsed())
 }
 
 func (c *Call) lapsed(at time.Duration) (Attribution, bool) {
@@ -305,7 +333,7 @@ func (c *Call) Stamp(at time.Time) (milliseconds int64, ok bool) {
 	if end == never {
 		return 0, false
 	}
-	return max(0, end-at.Sub(c.start)).Milliseconds(), true
+	return max(0, end-c.since(at)).Milliseconds(), true
 }
 
 // StampText is Stamp in the notation that the name of the header stands for.
@@ -342,7 +370,7 @@ func (c *Call) DeadlineHeader() string {
 func (c *Call) Attempts() int { return int(c.sent) }
 
 // Start returns when the call began.
-func (c *Call) Start() time.Time { return c.start }
+func (c *Call) Start() time.Time { return c.at(0) }
 
 // Decided returns when the last attempt had ended, for those who need not ask the
 // clock again.
@@ -352,7 +380,7 @@ func (c *Call) Decided() time.Time { return c.at(c.decided) }
 func (c *Call) Now() time.Time { return c.engine.clock.Now() }
 
 // elapsed is the time since the start.
-func (c *Call) elapsed() time.Duration { return clock.Since(c.engine.clock, c.start) }
+func (c *Call) elapsed() time.Duration { return c.engine.timeline.Now() - c.start }
 
 // Options returns what the call site said.
 func (c *Call) Options() CallOptions {
@@ -473,7 +501,7 @@ func (c *Call) publish(o Outcome, source failure.Source, skip failure.SkipReason
 		r.CallDone(event)
 	}
 	if c.tracing != nil {
-		c.tracing.callDone(event, c.at(now))
+		c.tracing.callDone(event, c.wall(now))
 	}
 }
 
@@ -508,6 +536,6 @@ func (c *Call) BodyDone(o Outcome, now time.Duration) {
 		r.BodyDone(event)
 	}
 	if c.tracing != nil {
-		c.tracing.bodyDone(event, c.at(now))
+		c.tracing.bodyDone(event, c.wall(now))
 	}
 }

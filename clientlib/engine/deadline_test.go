@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/timeout-operator/timeout-operator/clientlib/clienttest"
@@ -115,6 +116,7 @@ func TestShadowLeavesTheProgramsOwnLimitsAlone(t *testing.T) {
 // However far in the past a budget ended, it is spent and not wrapped around.
 func TestABudgetOfAnotherAgeIsSpent(t *testing.T) {
 	inBubble(t, func(t *testing.T, e *Engine, _ *clienttest.Timers) {
+		time.Sleep(time.Hour) // the engine is older than the calls
 		for name, ctx := range map[string]context.Context{
 			"longest past":   deadline.With(t.Context(), math.MinInt64),
 			"the first year": deadline.Until(t.Context(), time.Time{}.Add(1)),
@@ -163,5 +165,22 @@ func TestAnAttemptBeginsWhenItWasFoundToFit(t *testing.T) {
 		if ms, _ := call.Stamp(call.Now()); ms != 0 {
 			t.Errorf("told %dms of half a millisecond", ms)
 		}
+	})
+}
+
+// A budget that ends when no clock can tell any more, less a reserve.
+func TestABudgetWithoutEndCutsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := New(Options{})
+		time.Sleep(time.Minute)
+		ctx := deadline.With(context.Background(), math.MaxInt64)
+		c := mustBegin(t, ctx, e, `"deadline":{"reserve":"50ms"},"retry":{"maxAttempts":2}`)
+		s := opened(ctx, c)
+		select {
+		case <-s.Done():
+			t.Errorf("cut after %s", time.Since(c.Start()))
+		case <-time.After(time.Hour):
+		}
+		s.Finish()
 	})
 }

@@ -31,15 +31,17 @@ type Options struct {
 // Engine holds the policy in force for the calls of one client. It is safe for
 // concurrent use. It starts no goroutine and needs no Close.
 type Engine struct {
+	// What every call looks at comes first.
+	current  atomic.Pointer[Snapshot]
+	timeline clock.Timeline
+	tracer   Tracer
+	budget   deadline.Source
+	timers   sync.Pool
+
 	clock     clock.Clock
 	random    func() float64
 	observers []Observer
-	tracer    Tracer
-	budget    deadline.Source
-	timers    sync.Pool
-
-	current atomic.Pointer[Snapshot]
-	swap    sync.Mutex
+	swap      sync.Mutex
 }
 
 // New returns an engine without a policy: it lets every call pass.
@@ -51,6 +53,7 @@ func New(o Options) *Engine {
 	if e.random == nil {
 		e.random = rand.Float64
 	}
+	e.timeline = clock.NewTimeline(e.clock)
 	e.current.Store(build(nil, nil, nil))
 	return e
 }
@@ -89,8 +92,13 @@ func (e *Engine) Limited(ctx context.Context) bool {
 
 // budgetEnd returns when the budget of a call ends; false for none. What the
 // request being served has left can be left out, the client's own cannot.
-func (e *Engine) budgetEnd(ctx context.Context, now time.Time, ignoreAmbient bool) (end time.Time, ok bool) {
-	if !ignoreAmbient {
+func (e *Engine) budgetEnd(ctx context.Context, ignoreAmbient bool) (end time.Time, ok bool) {
+	ambient := !ignoreAmbient && deadline.Has(ctx)
+	if !ambient && e.budget == nil {
+		return time.Time{}, false
+	}
+	now := e.clock.Now()
+	if ambient {
 		end, ok = deadline.EndAt(ctx, now)
 	}
 	if e.budget == nil {

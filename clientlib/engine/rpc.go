@@ -14,7 +14,7 @@ func (p *Policy) ListsGRPC(code int) bool { return p.listsGRPC && p.RetriesGRPC(
 // Settle.
 func (c *Call) NoBody() {
 	if c.tracing != nil {
-		c.tracing.bodyDone(BodyEvent{OK: true}, c.Decided())
+		c.tracing.bodyDone(BodyEvent{OK: true}, c.wall(c.decided))
 	}
 }
 

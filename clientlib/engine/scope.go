@@ -37,11 +37,9 @@ type Scope struct {
 	own    ownContext
 	// The times are since the start of the call, never for none.
 	attemptEnd time.Duration
-	totalEnd   time.Duration
-	// bodyEnd and idle are written before the phase becomes phaseBody and read
-	// in that phase only.
+	// bodyEnd is written before the phase becomes phaseBody and read in that phase
+	// only.
 	bodyEnd time.Duration
-	idle    time.Duration
 	// reading is the time since the start of the call at which a Read began to
 	// wait, plus one, 0 while none does. Only kept where an idle gap is limited.
 	reading  atomic.Int64
@@ -52,6 +50,7 @@ type Scope struct {
 	asleep atomic.Bool
 	// limited says that something may end the scope before its parent.
 	limited bool
+	rooted  bool // see AfterFunc
 	// onLimit is told of a limit that ended the scope; nil for nobody.
 	onLimit Interrupter
 }
@@ -70,29 +69,45 @@ func (s *Scope) OnLimit(i Interrupter) { s.onLimit = i }
 // Open starts the limits of an attempt that begins at now. A policy without any
 // limit and without retries costs nothing: the scope is then the parent.
 func (s *Scope) Open(parent context.Context, c *Call, now time.Time) {
-	s.open(parent, c, now.Sub(c.start), false)
+	s.open(parent, c, c.since(now), false)
 }
 
-// OpenBegun is Open for the attempt that BeginAttempt has just counted. awaited
-// says that the library is known to wait for the context at once, as a transport
-// over a network does: then the timer starts now, which spares a look at the clock.
-func (s *Scope) OpenBegun(parent context.Context, c *Call, awaited bool) {
+// OpenNext counts an attempt, as [Call.BeginAttempt] does, and opens it. awaited
+// says that the library is known to wait at once for a context that it makes right
+// of the scope, as a transport over a network does. That spares work, see
+// [Scope.AfterFunc].
+func (s *Scope) OpenNext(parent context.Context, c *Call, awaited bool) {
+	c.count()
 	s.open(parent, c, c.began, awaited)
 }
 
 func (s *Scope) open(parent context.Context, c *Call, began time.Duration, awaited bool) {
 	p := c.Policy
 	s.call, s.policy, s.Context = c, p, parent
-	// A call in mode Shadow has no end; a hop in mode Shadow has that of its call.
-	s.totalEnd, s.attemptEnd, s.bodyEnd = c.before(c.end), never, never
+	s.attemptEnd, s.bodyEnd = never, never
 	if p.Attempt > 0 && !p.Shadow {
 		s.attemptEnd = began + p.Attempt
 	}
-	end := min(s.totalEnd, s.attemptEnd)
+	end := min(s.totalEnd(), s.attemptEnd)
 	s.limited = end != never || !p.Shadow && (p.BodyIdle > 0 || p.needsTracing || p.MaxAttempts > 1)
-	if end != never && (awaited || s.onLimit != nil || p.BodyIdle > 0) {
-		s.arm(end - began)
+	if awaited && s.limited && parent.Done() == nil {
+		s.rooted, s.own.done = true, make(chan struct{})
 	}
+	if end != never && (awaited || s.onLimit != nil || p.BodyIdle > 0) {
+		s.arm(began, end-began)
+	}
+}
+
+// totalEnd is the end of the call. One in mode Shadow has none; a hop in mode Shadow
+// has that of its call.
+func (s *Scope) totalEnd() time.Duration { return s.call.before(s.call.end) }
+
+// idle is how long a Read of the body may take; 0 for any time.
+func (s *Scope) idle() time.Duration {
+	if s.policy.Shadow {
+		return 0
+	}
+	return s.policy.BodyIdle
 }
 
 // Look asks the clock: it returns the time since the start of the call, and the
@@ -109,7 +124,7 @@ func (s *Scope) Look() (now time.Duration, fired Limit) {
 func (s *Scope) fireOverdue(now time.Duration) {
 	switch s.phase.Load() {
 	case phaseHeaders:
-		if now >= min(s.totalEnd, s.attemptEnd) {
+		if now >= min(s.totalEnd(), s.attemptEnd) {
 			s.fireFrom(phaseHeaders, s.firstLimit())
 		}
 	case phaseBody:
@@ -122,7 +137,7 @@ func (s *Scope) fireOverdue(now time.Duration) {
 // firstLimit is the limit that comes first until the headers. A tie is the
 // total's: nothing is left to try again in.
 func (s *Scope) firstLimit() Limit {
-	if s.attemptEnd < s.totalEnd {
+	if s.attemptEnd < s.totalEnd() {
 		return LimitAttempt
 	}
 	return LimitTotal
@@ -176,7 +191,7 @@ func (s *Scope) Attribution(l Limit) Attribution {
 	a := Attribution{Field: limits[l].field}
 	switch l {
 	case LimitTotal:
-		end := s.totalEnd
+		end := s.totalEnd()
 		if s.bodyEnd != never {
 			end = s.bodyEnd
 		}
@@ -195,7 +210,7 @@ func (s *Scope) Attribution(l Limit) Attribution {
 
 // Watched reports whether the body phase has a limit of its own.
 func (s *Scope) Watched() bool {
-	return s.phase.Load() == phaseBody && (s.idle > 0 || s.bodyEnd != never)
+	return s.phase.Load() == phaseBody && (s.idle() > 0 || s.bodyEnd != never)
 }
 
 // EnterBody ends the attempt's ceiling: the headers are there. stream says that
@@ -213,20 +228,17 @@ func (s *Scope) EnterBody(stream bool) bool {
 		return false
 	}
 	s.bodyEnd = s.endOfBody(stream)
-	if !s.policy.Shadow {
-		s.idle = s.policy.BodyIdle
-	}
 	if !s.phase.CompareAndSwap(phaseHeaders, phaseBody) {
 		s.bodyEnd = never
 		return false
 	}
-	if s.idle == 0 && (s.timer.Load() == nil || s.bodyEnd != never && s.bodyEnd == s.totalEnd) {
+	if s.idle() == 0 && (s.timer.Load() == nil || s.bodyEnd != never && s.bodyEnd == s.totalEnd()) {
 		return true
 	}
 	s.disarm()
 	// The idle gap may be shorter than what the timer waited for.
 	if wait := s.untilNext(now); wait > 0 {
-		s.arm(wait)
+		s.arm(now, wait)
 	}
 	return true
 }
@@ -237,7 +249,7 @@ func (s *Scope) EnterBody(stream bool) bool {
 func (s *Scope) endOfBody(stream bool) time.Duration {
 	switch scope := s.policy.Scope; {
 	case scope == document.ScopeBody, scope == "" && !stream:
-		return s.totalEnd
+		return s.totalEnd()
 	case stream:
 		return never
 	default:
@@ -248,7 +260,7 @@ func (s *Scope) endOfBody(stream bool) time.Duration {
 // Over reports whether the time of the attempt is up at a time, and whose limit
 // it was: until the headers that of the call, from then on that of the body.
 func (s *Scope) Over(now time.Time) (Attribution, bool) {
-	c, since := s.call, now.Sub(s.call.start)
+	c, since := s.call, s.call.since(now)
 	if s.phase.Load() == phaseHeaders {
 		return c.expired(since)
 	}
@@ -264,21 +276,21 @@ func (s *Scope) Over(now time.Time) (Attribution, bool) {
 // the time in which the peer is silent and not the time in which the caller
 // does something else.
 func (s *Scope) BeginRead() {
-	if s.idle <= 0 {
+	if s.idle() <= 0 {
 		return
 	}
 	now := s.call.elapsed()
 	s.reading.Store(int64(now) + 1)
 	if s.asleep.CompareAndSwap(true, false) {
 		if t := s.timer.Load(); t != nil {
-			t.again(s.untilNext(now))
+			t.again(s, now, s.untilNext(now))
 		}
 	}
 }
 
 // EndRead ends what BeginRead began.
 func (s *Scope) EndRead() {
-	if s.idle > 0 {
+	if s.idle() > 0 {
 		s.reading.Store(0)
 	}
 }
@@ -327,14 +339,14 @@ func (s *Scope) expireBody(t *scopeTimer) {
 	}
 	silent, reading := s.silence(now)
 	switch {
-	case s.idle == 0:
-		t.again(s.untilNext(now))
+	case s.idle() == 0:
+		t.again(s, now, s.untilNext(now))
 	case !reading:
 		s.sleep(t, now)
-	case silent >= s.idle:
+	case silent >= s.idle():
 		s.fireFrom(phaseBody, LimitBodyIdle)
 	default:
-		t.again(s.untilNext(now))
+		t.again(s, now, s.untilNext(now))
 	}
 }
 
@@ -342,12 +354,12 @@ func (s *Scope) expireBody(t *scopeTimer) {
 // costs nothing. The timer goes on for the total alone.
 func (s *Scope) sleep(t *scopeTimer, now time.Duration) {
 	if s.bodyEnd != never {
-		t.again(max(1, s.bodyEnd-now))
+		t.again(s, now, max(1, s.bodyEnd-now))
 	}
 	s.asleep.Store(true)
 	if s.reading.Load() != 0 && s.asleep.CompareAndSwap(true, false) {
 		// A Read began meanwhile and did not see that it had to wake the timer.
-		t.again(s.untilNext(now))
+		t.again(s, now, s.untilNext(now))
 	}
 }
 
@@ -367,10 +379,10 @@ func (s *Scope) untilNext(now time.Duration) time.Duration {
 	if s.bodyEnd != never {
 		wait = max(1, s.bodyEnd-now)
 	}
-	if s.idle > 0 {
-		idle := s.idle
+	if s.idle() > 0 {
+		idle := s.idle()
 		if silent, ok := s.silence(now); ok {
-			idle = max(1, s.idle-silent)
+			idle = max(1, s.idle()-silent)
 		}
 		if wait == 0 || idle < wait {
 			wait = idle

@@ -11,30 +11,42 @@ import (
 // when somebody asks for what it alone can tell, a channel above all: an attempt
 // whose library never waits for its context pays for none.
 type ownContext struct {
+	// Of the standard library:
 	made   atomic.Bool
+	root   atomic.Uint32
 	mu     sync.Mutex // guards the making
 	ctx    context.Context
 	cancel context.CancelCauseFunc
+	// Of a root, see AfterFunc:
+	done  chan struct{} // nil for none
+	after func()
 }
 
-// end cancels the context if there is one. The phase of the scope has to say so
+// end ends the context if there is one. The phase of the scope has to say so
 // beforehand, for one that is being made at this moment.
 func (o *ownContext) end(cause error) {
 	if o.made.Load() {
 		o.cancel(cause)
 	}
+	if o.done != nil {
+		o.endRoot()
+	}
 }
 
-// context returns the scope's own context, which is made now if it was not.
+// context returns the scope's own context of the standard library, which is made
+// now if it was not.
 func (s *Scope) context() context.Context {
 	o := &s.own
 	if o.made.Load() {
+		if s.over() { // whoever ended it may not have come to say why
+			o.cancel(limitErrors[s.fired()])
+		}
 		return o.ctx
 	}
+	s.await() // without the lock, for what ends at this moment
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if !o.made.Load() {
-		s.await()
 		parent := s.Context
 		if s.fired() != LimitNone {
 			// The limit was first, whatever became of the parent since.
@@ -57,18 +69,22 @@ func (s *Scope) over() bool { return s.phase.Load() >= phaseDone }
 // the scope. The attempt's ceiling is not part of it, since a response that
 // came in time may take longer.
 func (s *Scope) Deadline() (time.Time, bool) {
-	if end := s.call.ends(); end != never {
-		return s.call.at(end), true
+	if c := s.call; c.end < c.caller {
+		return c.at(c.end), true
 	}
 	return s.Context.Deadline()
 }
 
 // Done is closed when a limit, the end of the attempt or the parent ends it.
 func (s *Scope) Done() <-chan struct{} {
-	if !s.limited {
+	switch {
+	case !s.limited:
 		return s.Context.Done()
+	case s.rooted:
+		return s.own.done
+	default:
+		return s.context().Done()
 	}
-	return s.context().Done()
 }
 
 // Err says what Done is closed for; [context.Cause] names the limit.
@@ -80,16 +96,21 @@ func (s *Scope) Err() error {
 	if !made {
 		s.Look()
 	}
-	if made || s.over() {
+	switch {
+	case s.rooted && s.over():
+		return context.Canceled
+	case made || s.over():
 		return s.context().Err()
+	default:
+		return s.Context.Err()
 	}
-	return s.Context.Err()
 }
 
 // Value returns what the parent has.
 func (s *Scope) Value(key any) any {
-	// The standard library finds by such a key who cancels, and for what.
-	if s.limited && (s.own.made.Load() || s.over()) {
+	// The standard library finds by such a key who cancels, and for what. A root
+	// whose attempt is over has nothing to say but that.
+	if s.limited && (s.own.made.Load() || s.over()) && !(s.rooted && s.phase.Load() == phaseDone) {
 		return s.context().Value(key)
 	}
 	return s.Context.Value(key)

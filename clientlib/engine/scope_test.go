@@ -356,10 +356,10 @@ func TestALimitInterruptsWithoutAContext(t *testing.T) {
 		var cut, finished Scope
 		told := &interruption{&cut, make(chan Limit, 1)}
 		cut.OnLimit(told)
-		cut.OpenBegun(t.Context(), call, false)
+		cut.OpenNext(t.Context(), call, false)
 		spared := &interruption{&finished, make(chan Limit, 1)}
 		finished.OnLimit(spared)
-		finished.OpenBegun(t.Context(), call, false)
+		finished.OpenNext(t.Context(), call, false)
 		finished.Finish()
 		if limit := <-told.said; limit != LimitAttempt || time.Since(call.Start()) != time.Second || cut.own.made.Load() {
 			t.Errorf("%v after %s, with a context: %t", limit, time.Since(call.Start()), cut.own.made.Load())
@@ -378,7 +378,7 @@ func TestTheEndOfAnAttemptIsNoTimeout(t *testing.T) {
 		call := mustBegin(t, t.Context(), e, `"timeouts":{"total":"2s"}`)
 		for _, early := range []bool{true, false} {
 			var s Scope
-			s.OpenBegun(t.Context(), call, false)
+			s.OpenNext(t.Context(), call, false)
 			if early {
 				s.Done()
 			}

@@ -10,63 +10,67 @@ import (
 // scopeTimer is a timer that can serve another scope when it was stopped in
 // time.
 type scopeTimer struct {
-	engine *Engine
-	timer  clock.Timer
-	scope  atomic.Pointer[Scope]
+	scope *Scope // changes while the alarm is stopped
 	// rearmed says that the callback armed the timer itself: from then on it is
 	// never kept for another scope, since the callback may still stop it.
 	rearmed atomic.Bool
+	// lost says that it was released while it did not run, or might be armed again:
+	// whoever arms it now stops it, and it is never kept either.
+	lost  atomic.Bool
+	alarm clock.Alarm
 }
 
-func (e *Engine) arm(s *Scope, wait time.Duration) *scopeTimer {
+func (e *Engine) timer() *scopeTimer {
 	t, ok := e.timers.Get().(*scopeTimer)
 	if !ok {
-		t = &scopeTimer{engine: e}
-		// Started far off, so that the callback cannot run before the field is
-		// set.
-		t.timer = e.clock.AfterFunc(time.Hour, t.fire)
+		t = new(scopeTimer)
+		t.alarm.Init(&e.timeline, t.fire)
 	}
-	t.scope.Store(s)
-	t.timer.Reset(wait)
 	return t
 }
 
-func (t *scopeTimer) fire() {
-	if s := t.scope.Load(); s != nil {
-		s.expire(t)
+func (t *scopeTimer) fire() { t.scope.expire(t) }
+
+// start starts the timer that the scope has, or had a moment ago.
+func (t *scopeTimer) start(s *Scope, now, wait time.Duration) {
+	t.alarm.Start(s.call.start+now, wait)
+	if t.lost.Load() {
+		t.alarm.Stop()
 	}
 }
 
-// again arms the timer while its scope uses it, from its own callback or from
-// the Read that wakes it. A release meanwhile did not find it running, so it is
-// looked for once more.
-func (t *scopeTimer) again(wait time.Duration) {
-	if wait <= 0 {
+// again is start from the timer's own callback, or from the Read that wakes it.
+func (t *scopeTimer) again(s *Scope, now, wait time.Duration) {
+	if wait > 0 {
+		t.rearmed.Store(true)
+		t.start(s, now, wait)
+	}
+}
+
+// release stops the timer; it must be called once at most for each that was
+// started. Only a timer that was stopped before it fired is kept for another scope:
+// a callback under way still belongs to the old one.
+func (t *scopeTimer) release(e *Engine) {
+	if t.alarm.Stop() && !t.rearmed.Load() {
+		t.scope = nil
+		e.timers.Put(t)
 		return
 	}
-	t.rearmed.Store(true)
-	t.timer.Reset(wait)
-	if t.scope.Load() == nil {
-		t.timer.Stop()
-	}
-}
-
-// release stops the timer; it must be called once at most for each arm. Only a
-// timer that was stopped before it fired is kept for another scope: a callback
-// under way still belongs to the old one.
-func (t *scopeTimer) release() {
-	t.scope.Store(nil)
-	stopped := t.timer.Stop()
-	if stopped && !t.rearmed.Load() {
-		t.engine.timers.Put(t)
-	}
+	t.lost.Store(true)
+	t.alarm.Stop()
 }
 
 // arm starts a timer, unless there is one.
-func (s *Scope) arm(wait time.Duration) {
-	if t := s.call.engine.arm(s, wait); !s.timer.CompareAndSwap(nil, t) {
-		t.release()
+func (s *Scope) arm(now, wait time.Duration) {
+	e := s.call.engine
+	t := e.timer()
+	t.scope = s
+	if !s.timer.CompareAndSwap(nil, t) {
+		t.scope = nil
+		e.timers.Put(t)
+		return
 	}
+	t.start(s, now, wait)
 }
 
 // disarm lets go of the timer, if there is one.
@@ -75,7 +79,7 @@ func (s *Scope) disarm() {
 		return
 	}
 	if t := s.timer.Swap(nil); t != nil {
-		t.release()
+		t.release(s.call.engine)
 	}
 }
 
@@ -87,12 +91,12 @@ func (s *Scope) await() {
 	now, _ := s.Look()
 	switch s.phase.Load() {
 	case phaseHeaders:
-		if end := min(s.totalEnd, s.attemptEnd); end != never {
-			s.arm(max(1, end-now))
+		if end := min(s.totalEnd(), s.attemptEnd); end != never {
+			s.arm(now, max(1, end-now))
 		}
 	case phaseBody:
 		if wait := s.untilNext(now); wait > 0 {
-			s.arm(wait)
+			s.arm(now, wait)
 		}
 	}
 }

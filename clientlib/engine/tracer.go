@@ -92,7 +92,7 @@ func (c *Call) Trace(ctx context.Context, t Tracer, p *Policy, info CallInfo) {
 // Traced reports whether the call has a trace.
 func (c *Call) Traced() bool { return c.tracing != nil }
 
-// TraceAttempt begins the trace of the attempt that BeginAttempt counted. The
+// TraceAttempt begins the trace of the attempt that was counted last. The
 // carrier must belong to this attempt alone.
 func (c *Call) TraceAttempt(ctx context.Context, info AttemptInfo, carrier Carrier) context.Context {
 	t := c.tracing

@@ -200,9 +200,9 @@ func (f *flight) open(h *host, hc *fasthttp.HostClient) *attempt {
 	}
 	f.last, f.undecided = a, true
 	a.flight, a.host, a.hc = f, h, hc
-	_, a.began = f.BeginAttempt()
 	a.OnLimit(a)
-	a.OpenBegun(f.ctx, &f.Call, false)
+	a.OpenNext(f.ctx, &f.Call, false)
+	a.began = f.Began()
 	return a
 }
 

@@ -147,8 +147,7 @@ func (f *flight) open(ctx context.Context) *attempt {
 		a = new(attempt)
 	}
 	a.flight = f
-	f.BeginAttempt()
-	a.OpenBegun(ctx, &f.Call, f.transport.waits)
+	a.OpenNext(ctx, &f.Call, f.transport.waits && !f.Policy.Watches() && !f.Traced())
 	return a
 }
 

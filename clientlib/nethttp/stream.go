@@ -28,8 +28,8 @@ const eventStream = "text/event-stream"
 // isEventStream reports whether a Content-Type is that of server-sent events,
 // parameters aside.
 func isEventStream(contentType string) bool {
-	if len(contentType) < len(eventStream) {
-		return false
+	if len(contentType) < len(eventStream) || contentType[len("text/")]|' ' == 'p' {
+		return false // text/plain too, at a glance
 	}
 	if c := contentType[0]; c == ' ' || c == '\t' {
 		contentType = strings.TrimSpace(contentType)
