@@ -24,7 +24,7 @@ func main() {
 	log.SetFlags(0)
 	var o options
 	only := flag.String("only", "", "run the groups and cases whose group/case matches this regular expression")
-	flag.IntVar(&o.rounds, "rounds", 21, "turns of each case, four times as many over a network")
+	flag.IntVar(&o.rounds, "rounds", 21, "turns of each case, twenty times as many over a network, a fifth as long")
 	flag.DurationVar(&o.turn, "turn", 50*time.Millisecond, "how long a turn takes, about; long enough for the garbage collector to run in each")
 	heap := flag.Int("heap", 32, "MiB of memory to keep in use, as a service does: with none the garbage collector runs every few thousand calls, and its fixed cost is what one measures")
 	raw := flag.String("o", "", "write every turn to this file, in the format that benchstat reads")
@@ -64,8 +64,8 @@ func run(o options, rawPath string, p *profiles) error {
 		writeRawHeader(file)
 	}
 	printMachine(os.Stdout, "before")
-	fmt.Printf("%d turns of about %s for each case (%d over a network), the cases in turns; medians; %d MiB of heap in use\n",
-		o.rounds, o.turn, networkRounds*o.rounds, o.heap)
+	fmt.Printf("%d turns of about %s for each case (%d of %s over a network), the cases in turns; medians; %d MiB of heap in use\n",
+		o.rounds, o.turn, networkRounds*o.rounds, o.turn/networkShorter, o.heap)
 	if err := p.start(); err != nil {
 		return err
 	}

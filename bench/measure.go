@@ -47,12 +47,14 @@ type turn struct {
 	bytes, allocs float64
 }
 
-// Calls over a network get more turns: what one costs depends on which core whom
-// wakes, and scatters by more than what clients differ by. It also depends by one or
-// two percent on where in memory the clients, the connection and the server happen
-// to lie, so these are made anew several times.
+// Calls over a network get more turns, and shorter ones: what one costs depends on
+// which core whom wakes, and on what else the machine does at the moment, and scatters
+// by more than what clients differ by. It also depends by one or two percent on where
+// in memory the clients, the connection and the server happen to lie, so these are
+// made anew several times.
 const (
-	networkRounds   = 4 // times as many turns
+	networkRounds   = 20 // times as many turns
+	networkShorter  = 5  // times
 	networkOpenings = 14
 )
 
@@ -100,11 +102,15 @@ func (g *group) measure(o options, before []*testCase, rounds int) ([]*testCase,
 	}
 	defer done()
 	cases = g.selected(cases, o)
+	turn := o.turn
+	if g.network {
+		turn /= networkShorter
+	}
 	for i, c := range cases {
 		if before != nil {
 			c.n, c.turns = before[i].n, before[i].turns
 		}
-		if err := c.warmUp(o.turn); err != nil {
+		if err := c.warmUp(turn); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.name, err)
 		}
 	}

@@ -453,10 +453,13 @@ func (c *Call) Succeed(status int) {
 
 // signal ends the call for the breaker.
 func (c *Call) signal(s signal, now time.Duration) {
-	p := c.home
-	if p.state.breaker.settled(c.entry, s) {
-		return // as in the usual case
+	if !c.home.state.breaker.settled(c.entry, s) { // as it is in the usual case
+		c.report(s, now)
 	}
+}
+
+func (c *Call) report(s signal, now time.Duration) {
+	p := c.home
 	if state, changed := p.state.breaker.report(p.breaker, c.entry, s, c.at(now)); changed {
 		c.circuitChanged(state)
 	}

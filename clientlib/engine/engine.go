@@ -36,7 +36,7 @@ type Engine struct {
 	timeline clock.Timeline
 	tracer   Tracer
 	budget   deadline.Source
-	timers   sync.Pool
+	timers   timers
 
 	clock     clock.Clock
 	random    func() float64

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +21,33 @@ type scopeTimer struct {
 	alarm clock.Alarm
 }
 
+// timers are those that no scope uses. One is within everybody's reach, the others
+// within that of a processor: a program that makes one call after the other has then
+// one of the runtime's timers, and only one processor to look after it.
+type timers struct {
+	first  atomic.Pointer[scopeTimer]
+	others sync.Pool
+}
+
+func (s *timers) take() (t *scopeTimer, ok bool) {
+	if s.first.Load() != nil {
+		if t = s.first.Swap(nil); t != nil {
+			return t, true
+		}
+	}
+	t, ok = s.others.Get().(*scopeTimer)
+	return t, ok
+}
+
+func (s *timers) put(t *scopeTimer) {
+	t.scope = nil
+	if s.first.Load() != nil || !s.first.CompareAndSwap(nil, t) {
+		s.others.Put(t)
+	}
+}
+
 func (e *Engine) timer() *scopeTimer {
-	t, ok := e.timers.Get().(*scopeTimer)
+	t, ok := e.timers.take()
 	if !ok {
 		t = new(scopeTimer)
 		t.alarm.Init(&e.timeline, t.fire)
@@ -52,8 +78,7 @@ func (t *scopeTimer) again(s *Scope, now, wait time.Duration) {
 // a callback under way still belongs to the old one.
 func (t *scopeTimer) release(e *Engine) {
 	if t.alarm.Stop() && !t.rearmed.Load() {
-		t.scope = nil
-		e.timers.Put(t)
+		e.timers.put(t)
 		return
 	}
 	t.lost.Store(true)
@@ -66,8 +91,7 @@ func (s *Scope) arm(now, wait time.Duration) {
 	t := e.timer()
 	t.scope = s
 	if !s.timer.CompareAndSwap(nil, t) {
-		t.scope = nil
-		e.timers.Put(t)
+		e.timers.put(t)
 		return
 	}
 	t.start(s, now, wait)

@@ -70,11 +70,9 @@ func (h *hop) take(ticket uint32) bool {
 	return true
 }
 
-// redirected returns the call that a request carries on, nil for a new one.
+// redirected returns the call that a request carries on which was made for a
+// response; nil for a new one.
 func redirected(req *http.Request) *flight {
-	if req.Response == nil {
-		return nil
-	}
 	a, ok := req.Response.Body.(*attempt)
 	if !ok || a.ticket == 0 || !a.flight.hop.take(a.ticket) {
 		return nil

@@ -77,9 +77,11 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	if req.URL == nil {
 		return t.base.RoundTrip(req)
 	}
-	if f := redirected(req); f != nil {
-		f.Continue(lookup(f.snapshot, req))
-		return f.run(req)
+	if req.Response != nil {
+		if f := redirected(req); f != nil {
+			f.Continue(lookup(f.snapshot, req))
+			return f.run(req)
+		}
 	}
 	snapshot := t.engine.Snapshot()
 	policy := lookup(snapshot, req)
