@@ -83,12 +83,12 @@ func (c *Call) computeEnd(ctx context.Context) {
 		c.limit = c.options.Cap
 		c.end = min(c.end, c.limit)
 	}
-	budget, ok := c.engine.budgetEnd(ctx, p.IgnoreBudget && !p.Shadow)
+	left, ok := c.engine.budgetLeft(ctx, p.IgnoreBudget && !p.Shadow)
 	if !ok {
 		c.whole = c.end
 		return
 	}
-	c.budget = max(0, c.since(budget))
+	c.budget = left
 	c.whole = min(c.end, c.budget)
 	if !p.Shadow {
 		c.budget -= p.DeadlineReserve // kept for the caller's own reply

@@ -134,6 +134,21 @@ func TestABudgetOfAnotherAgeIsSpent(t *testing.T) {
 	})
 }
 
+// longAgo is a context whose deadline passed unnoticed.
+type longAgo struct{ context.Context }
+
+func (longAgo) Deadline() (time.Time, bool) { return time.Time{}.Add(1), true }
+
+func TestADeadlineOfAnotherAgeHasPassed(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Engine, _ *clienttest.Timers) {
+		time.Sleep(time.Hour)
+		err := new(Call).Begin(longAgo{t.Context()}, e, &Policy{MaxAttempts: 1}, "test", "GET")
+		if f, ok := err.(*failure.Error); !ok || f.Kind != failure.TotalTimeout || f.Source != failure.SourceCaller {
+			t.Error(err)
+		}
+	})
+}
+
 func TestTheHeaderIsWrittenInTheNotationOfItsName(t *testing.T) {
 	for name, want := range map[string]string{
 		"X-Left": "1500", "grpc-timeout": "1500m", "x-envoy-expected-rq-timeout-ms": "1500",

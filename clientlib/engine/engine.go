@@ -90,23 +90,23 @@ func (e *Engine) Limited(ctx context.Context) bool {
 	return e.budget != nil || deadline.Has(ctx) || CallOptionsFrom(ctx).Cap > 0
 }
 
-// budgetEnd returns when the budget of a call ends; false for none. What the
-// request being served has left can be left out, the client's own cannot.
-func (e *Engine) budgetEnd(ctx context.Context, ignoreAmbient bool) (end time.Time, ok bool) {
+// budgetLeft returns what is left of the budget of a call that begins; false for
+// none. What the request being served has left can be left out, the client's own
+// cannot.
+func (e *Engine) budgetLeft(ctx context.Context, ignoreAmbient bool) (left time.Duration, ok bool) {
 	ambient := !ignoreAmbient && deadline.Has(ctx)
 	if !ambient && e.budget == nil {
-		return time.Time{}, false
+		return 0, false
 	}
 	now := e.clock.Now()
+	var end time.Time
 	if ambient {
 		end, ok = deadline.EndAt(ctx, now)
 	}
-	if e.budget == nil {
-		return end, ok
+	if e.budget != nil {
+		if own, limited := deadline.SourceEnd(e.budget, now); limited && (!ok || own.Before(end)) {
+			end, ok = own, true
+		}
 	}
-	own, limited := deadline.SourceEnd(e.budget, now)
-	if limited && (!ok || own.Before(end)) {
-		return own, true
-	}
-	return end, ok
+	return max(0, end.Sub(now)), ok
 }
