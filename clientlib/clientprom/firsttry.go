@@ -29,12 +29,12 @@ type tryKey struct {
 	status                 int
 }
 
-func (f *firstTry) call(d time.Duration) {
+func (f *firstTry) addCall(d time.Duration) {
 	f.counts[bucketOf(d)].call.Add(1)
 	f.sum.call.Add(int64(d))
 }
 
-func (f *firstTry) body(d time.Duration) {
+func (f *firstTry) addBody(d time.Duration) {
 	f.counts[bucketOf(d)].body.Add(1)
 	f.sum.body.Add(int64(d))
 }
@@ -67,7 +67,7 @@ func (r *recorder) FirstTry(e engine.FirstTryEvent) (bodyTook func(time.Duration
 		}
 	}
 	f.inflight.Add(-1)
-	f.call(e.Duration)
+	f.addCall(e.Duration)
 	return f.bodyTook
 }
 
@@ -107,7 +107,7 @@ func (r *recorder) firstTry(k tryKey) *firstTry {
 		call.join(f)
 		if body != nil {
 			body.join(bodiesOf{f})
-			f.bodyTook = f.body
+			f.bodyTook = f.addBody
 		}
 		return f
 	})
