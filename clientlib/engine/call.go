@@ -228,7 +228,7 @@ func (c *Call) at(since time.Duration) time.Time {
 	if since == never {
 		return time.Time{}
 	}
-	return c.engine.timeline.At(c.start + since)
+	return c.engine.timeline.At(c.start + min(since, never-c.start))
 }
 
 // wall is the time since the start as the wall clock shows it now, for what is

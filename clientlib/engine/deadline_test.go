@@ -134,6 +134,20 @@ func TestABudgetOfAnotherAgeIsSpent(t *testing.T) {
 	})
 }
 
+// A call that may take longer than any clock can tell has no deadline in the past.
+func TestTheLongestCapEndsInTheFuture(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Engine, _ *clienttest.Timers) {
+		time.Sleep(time.Hour)
+		ctx := WithCallOptions(t.Context(), CallOptions{Cap: math.MaxInt64 - 1})
+		c := mustBegin(t, ctx, e, `"retry":{"maxAttempts":2}`)
+		s := opened(ctx, c)
+		if end, ok := s.Deadline(); !ok || end.Before(time.Now()) || c.End().Before(time.Now()) {
+			t.Errorf("%s, %t, %s", end, ok, c.End())
+		}
+		s.Finish()
+	})
+}
+
 // longAgo is a context whose deadline passed unnoticed.
 type longAgo struct{ context.Context }
 

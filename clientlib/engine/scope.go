@@ -45,9 +45,9 @@ type Scope struct {
 	reading  atomic.Int64
 	phase    atomic.Uint32
 	finished atomic.Bool // after a limit fired, else the phase says so
-	// asleep says that the timer does not look after the idle gap since nobody
-	// reads: the next Read wakes it.
-	asleep atomic.Bool
+	// asleep is the timer that does not look after the idle gap since nobody reads:
+	// the next Read wakes it. It ran out once, so no other scope ever has it.
+	asleep atomic.Pointer[scopeTimer]
 	// limited says that something may end the scope before its parent.
 	limited bool
 	rooted  bool // see AfterFunc
@@ -281,10 +281,8 @@ func (s *Scope) BeginRead() {
 	}
 	now := s.call.elapsed()
 	s.reading.Store(int64(now) + 1)
-	if s.asleep.CompareAndSwap(true, false) {
-		if t := s.timer.Load(); t != nil {
-			t.again(s, now, s.untilNext(now))
-		}
+	if t := s.asleep.Load(); t != nil && s.asleep.CompareAndSwap(t, nil) {
+		t.again(s, now, s.untilNext(now))
 	}
 }
 
@@ -320,8 +318,12 @@ func (s *Scope) finish() bool {
 	}
 }
 
-// expire is what the timer calls.
+// expire is what the timer calls. One that the scope let go of meanwhile, for another
+// or because it ended, has no say any more.
 func (s *Scope) expire(t *scopeTimer) {
+	if s.timer.Load() != t {
+		return
+	}
 	if s.phase.Load() == phaseHeaders && s.fireFrom(phaseHeaders, s.firstLimit()) {
 		return
 	}
@@ -356,8 +358,11 @@ func (s *Scope) sleep(t *scopeTimer, now time.Duration) {
 	if s.bodyEnd != never {
 		t.again(s, now, max(1, s.bodyEnd-now))
 	}
-	s.asleep.Store(true)
-	if s.reading.Load() != 0 && s.asleep.CompareAndSwap(true, false) {
+	if s.timer.Load() != t {
+		return
+	}
+	s.asleep.Store(t)
+	if s.reading.Load() != 0 && s.asleep.CompareAndSwap(t, nil) {
 		// A Read began meanwhile and did not see that it had to wake the timer.
 		t.again(s, now, s.untilNext(now))
 	}

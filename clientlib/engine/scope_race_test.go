@@ -16,7 +16,7 @@ import (
 func TestAChildIsMadeWhileTheRootEnds(t *testing.T) {
 	e := New(Options{})
 	p := swapped(t, e, `"timeouts":{"total":"1h","connect":"1s"}`).Lookup("orders", 80, callOf("GET"))
-	for range 2000 {
+	for range 500 {
 		c := new(Call)
 		if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
 			t.Fatal(err)
@@ -39,6 +39,24 @@ func TestAChildIsMadeWhileTheRootEnds(t *testing.T) {
 		all.Wait()
 		s.Finish()
 	}
+}
+
+// What is kept at the moment at which the root ends is called by nobody who may be
+// in its way: package context holds a lock that it takes.
+func TestARootEndsWhileItIsGivenAFunction(t *testing.T) {
+	var mu sync.Mutex
+	called := make(chan struct{})
+	o := ownContext{done: make(chan struct{}), after: func() {
+		mu.Lock()
+		defer mu.Unlock()
+		close(called)
+	}}
+	o.root.Store(rootTaken)
+	o.endRoot()
+	mu.Lock()
+	o.kept()
+	mu.Unlock()
+	<-called
 }
 
 // A child of a root ends for what the root ended for, while somebody else makes the
@@ -102,6 +120,31 @@ func TestATimerOfAnotherScopeIsLeftAlone(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A timer that ran out just before its scope took another one has no say in what
+// that one does, above all not that it sleeps: whoever wakes it may find it in the
+// hands of another call.
+func TestATimerThatWasLetGoOfHasNoSay(t *testing.T) {
+	e := New(Options{})
+	p := swapped(t, e, `"timeouts":{"total":"1h","attempt":"1h","bodyIdle":"1m"}`).Lookup("orders", 80, callOf("GET"))
+	c := new(Call)
+	if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
+		t.Fatal(err)
+	}
+	s := openedRoot(context.Background(), c)
+	old := s.timer.Load()
+	old.alarm.Stop()   // as when it runs out, and is about to say so
+	s.EnterBody(false) // takes another one
+	old.fire()
+	fresh := s.timer.Load()
+	if s.BeginRead(); fresh == old || fresh.rearmed.Load() {
+		t.Error("the old timer had the new one started")
+	}
+	if old.alarm.Stop() {
+		t.Error("the old timer runs")
+	}
+	s.Finish()
 }
 
 // hooked runs something while a timer is stopped.

@@ -41,10 +41,16 @@ func (o *ownContext) keep(f func()) bool {
 		return false
 	}
 	o.after = f
-	if !o.root.CompareAndSwap(rootTaken, rootKept) {
-		go f() // the caller may hold what f needs
-	}
+	o.kept()
 	return true
+}
+
+// kept has the function called that is kept, later or, where the root ended
+// meanwhile, now: by somebody else, since the caller may hold what it needs.
+func (o *ownContext) kept() {
+	if !o.root.CompareAndSwap(rootTaken, rootKept) {
+		go o.after()
+	}
 }
 
 // drop drops the function that is kept; false when it was called, or dropped before.

@@ -104,12 +104,19 @@ func (b *requestBody) guard(ctx *engine.Scope, body io.ReadCloser) (release func
 	if b.empty() || b.req.GetBody != nil || ctx.Done() == nil {
 		return func() {}
 	}
-	abandon := func() { _ = body.Close() }
-	if view, ok := body.(*captureView); ok {
-		abandon = view.abandon
+	view, ok := body.(*captureView)
+	if !ok {
+		stop := context.AfterFunc(ctx, func() { _ = body.Close() })
+		return func() { stop() }
 	}
-	stop := context.AfterFunc(ctx, abandon)
-	return func() { stop() }
+	stop := context.AfterFunc(ctx, view.abandon)
+	return func() {
+		// HTTP/2 does not wait for its writer: whether another attempt can have the
+		// body is known when it was given up, which may be about to happen.
+		if !stop() || ctx.Err() != nil {
+			view.abandon()
+		}
+	}
 }
 
 // unused closes the body where no attempt came to read it.

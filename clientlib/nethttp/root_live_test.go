@@ -84,7 +84,7 @@ func TestEachLimitEndsItsCallWhoeverCalls(t *testing.T) {
 			after       time.Duration
 		}{
 			{`"timeouts":{"total":"1m","attempt":"20ms"}` + twice, "/hang", kinds.AttemptTimeout, 40 * time.Millisecond},
-			{`"timeouts":{"total":"50ms","attempt":"30ms"}` + twice, "/hang", kinds.TotalTimeout, 50 * time.Millisecond},
+			{`"timeouts":{"total":"50ms"}` + twice, "/hang", kinds.TotalTimeout, 50 * time.Millisecond},
 			{`"timeouts":{"total":"40ms"}`, "/redirect?to=/hang", kinds.TotalTimeout, 40 * time.Millisecond},
 			{`"timeouts":{"total":"40ms"}`, "/drip?every=1h", kinds.TotalTimeout, 40 * time.Millisecond},
 			{`"timeouts":{"total":"40ms","bodyIdle":"1m"}`, "/drip?n=1000&every=2ms", kinds.TotalTimeout, 40 * time.Millisecond},
