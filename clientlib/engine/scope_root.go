@@ -8,8 +8,9 @@ import "context"
 // keeps a function, by which contexts take leave of those that have an AfterFunc.
 //
 // Where somebody puts values into a context before he makes one of it that can be
-// cancelled, the standard library would start a goroutine that waits for the root;
-// there a context of its own serves.
+// cancelled, the standard library starts a goroutine that waits for the root. So
+// adapters ask for a root only where nobody does by himself; a protocol that a program
+// registered with a transport may, and pays that goroutine.
 
 // What a root has for the first who calls AfterFunc.
 const (
