@@ -2,15 +2,20 @@ package nethttp
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"math/rand/v2"
+	"net/http"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
+	"time"
+
+	"github.com/timeout-operator/timeout-operator/clientlib/engine"
 )
 
 // The copy of a request body. go-retryablehttp#94 #89, golang/go#51907 #30597
@@ -157,4 +162,41 @@ func TestCloseOfAViewDoesNotWaitForItsReader(t *testing.T) {
 		}
 		_ = pipe.Close()
 	})
+}
+
+// HTTP/2 returns while its writer still waits for the body. Once it has, it is known
+// that no other attempt can have that body.
+func TestABodyThatBlocksIsGivenUpWithItsAttempt(t *testing.T) {
+	e := engine.New(engine.Options{})
+	policy := &engine.Policy{Attempt: time.Hour, MaxAttempts: 2, ReplayBytes: 1 << 10}
+	for _, ctx := range []context.Context{context.Background(), t.Context()} {
+		for range 200 {
+			r, w := io.Pipe()
+			req, err := http.NewRequest(http.MethodPut, "http://orders/", r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body := requestBody{req: req}
+			body.prepare(policy)
+			call := new(engine.Call)
+			if err := call.Begin(ctx, e, policy, "test", req.Method); err != nil {
+				t.Fatal(err)
+			}
+			scope := new(engine.Scope)
+			scope.OpenNext(ctx, call, true)
+			view := body.capture.view().(*captureView)
+			release := body.guard(scope, view)
+			body.capture.mu.Lock()
+			body.capture.reader = view // as one that waits for the pipe
+			body.capture.mu.Unlock()
+			scope.Fire(engine.LimitAttempt)
+			if release(); body.replayable() {
+				t.Fatal("another attempt would be given the rest of it")
+			}
+			if _, err := w.Write([]byte("x")); err != io.ErrClosedPipe {
+				t.Errorf("the source is left open: %v", err)
+			}
+			scope.Finish()
+		}
+	}
 }
