@@ -38,15 +38,6 @@ type Timer interface {
 // package time.
 func System() Clock { return system{} }
 
-// Since is the time that has passed since t by a clock. The system's tells it
-// for half the price of Now, since the wall clock need not be read.
-func Since(c Clock, t time.Time) time.Duration {
-	if _, ok := c.(system); ok {
-		return time.Since(t)
-	}
-	return c.Now().Sub(t)
-}
-
 type system struct{}
 
 func (system) Now() time.Time { return time.Now() }

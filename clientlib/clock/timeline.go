@@ -14,7 +14,12 @@ type Timeline struct {
 func NewTimeline(c Clock) Timeline { return Timeline{clock: c, origin: c.Now()} }
 
 // Now is what has passed since the origin.
-func (l *Timeline) Now() time.Duration { return Since(l.clock, l.origin) }
+func (l *Timeline) Now() time.Duration {
+	if _, ok := l.clock.(system); ok {
+		return time.Since(l.origin)
+	}
+	return l.clock.Now().Sub(l.origin)
+}
 
 // At is the time that a number stands for. Its wall clock reading is what the
 // system's clock would show if it had not been set since the origin.

@@ -30,6 +30,16 @@ func mustBegin(t *testing.T, ctx context.Context, e *Engine, rules string) *Call
 	return c
 }
 
+// calling opens a call under a policy, of a caller who never leaves.
+func calling(t *testing.T, e *Engine, p *Policy) *Call {
+	t.Helper()
+	c := new(Call)
+	if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // inBubble runs a test in fake time, with an engine whose jitter is at its upper
 // end, and checks that no timer is left.
 func inBubble(t *testing.T, test func(t *testing.T, e *Engine, timers *clienttest.Timers)) {

@@ -50,7 +50,6 @@ type Scope struct {
 	asleep atomic.Pointer[scopeTimer]
 	// limited says that something may end the scope before its parent.
 	limited bool
-	rooted  bool // see AfterFunc
 	// onLimit is told of a limit that ended the scope; nil for nobody.
 	onLimit Interrupter
 }
@@ -91,7 +90,7 @@ func (s *Scope) open(parent context.Context, c *Call, began time.Duration, await
 	end := min(s.totalEnd(), s.attemptEnd)
 	s.limited = end != never || !p.Shadow && (p.BodyIdle > 0 || p.needsTracing || p.MaxAttempts > 1)
 	if awaited && s.limited && parent.Done() == nil {
-		s.rooted, s.own.done = true, make(chan struct{})
+		s.own.done = make(chan struct{}) // a root, see AfterFunc
 	}
 	if end != never && (awaited || s.onLimit != nil || p.BodyIdle > 0) {
 		s.arm(began, end-began)

@@ -18,7 +18,7 @@ type ownContext struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
 	// Of a root, see AfterFunc:
-	done  chan struct{} // nil for none
+	done  chan struct{} // nil for what is no root
 	after func()
 }
 
@@ -28,7 +28,7 @@ func (o *ownContext) end(cause error) {
 	if o.made.Load() {
 		o.cancel(cause)
 	}
-	if o.done != nil {
+	if o.isRoot() {
 		o.endRoot()
 	}
 }
@@ -80,7 +80,7 @@ func (s *Scope) Done() <-chan struct{} {
 	switch {
 	case !s.limited:
 		return s.Context.Done()
-	case s.rooted:
+	case s.own.isRoot():
 		return s.own.done
 	default:
 		return s.context().Done()
@@ -97,7 +97,7 @@ func (s *Scope) Err() error {
 		s.Look()
 	}
 	switch {
-	case s.rooted && s.over():
+	case s.own.isRoot() && s.over():
 		return context.Canceled
 	case made || s.over():
 		return s.context().Err()
@@ -110,7 +110,7 @@ func (s *Scope) Err() error {
 func (s *Scope) Value(key any) any {
 	// The standard library finds by such a key who cancels, and for what. A root
 	// whose attempt is over has nothing to say but that.
-	if s.limited && (s.own.made.Load() || s.over()) && !(s.rooted && s.phase.Load() == phaseDone) {
+	if s.limited && (s.own.made.Load() || s.over()) && !(s.own.isRoot() && s.phase.Load() == phaseDone) {
 		return s.context().Value(key)
 	}
 	return s.Context.Value(key)

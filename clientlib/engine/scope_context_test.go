@@ -126,10 +126,7 @@ func TestTheContextIsMadeWhileTheScopeEnds(t *testing.T) {
 	p := swapped(t, e, `"timeouts":{"total":"1h","connect":"1s"}`).Lookup("orders", 80, callOf("GET"))
 	for opening, open := range openings {
 		for range 500 {
-			c := new(Call)
-			if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
-				t.Fatal(err)
-			}
+			c := calling(t, e, p)
 			s := open.scope(context.Background(), c)
 			var all sync.WaitGroup
 			for range 3 {

@@ -17,12 +17,7 @@ func TestAChildIsMadeWhileTheRootEnds(t *testing.T) {
 	e := New(Options{})
 	p := swapped(t, e, `"timeouts":{"total":"1h","connect":"1s"}`).Lookup("orders", 80, callOf("GET"))
 	for range 500 {
-		c := new(Call)
-		if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
-			t.Fatal(err)
-		}
-		s := new(Scope)
-		s.OpenNext(context.Background(), c, true)
+		s := openedRoot(context.Background(), calling(t, e, p))
 		var ready atomic.Int32
 		meet := func() {
 			for ready.Add(1); ready.Load() < 2; {
@@ -65,12 +60,7 @@ func TestAChildOfARootHasItsCauseUnderContention(t *testing.T) {
 	e := New(Options{})
 	p := swapped(t, e, `"timeouts":{"total":"1h","connect":"1s"}`).Lookup("orders", 80, callOf("GET"))
 	for range 2000 {
-		c := new(Call)
-		if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
-			t.Fatal(err)
-		}
-		s := new(Scope)
-		s.OpenNext(context.Background(), c, true)
+		s := openedRoot(context.Background(), calling(t, e, p))
 		child, leave := context.WithCancel(s)
 		var all sync.WaitGroup
 		all.Go(func() { context.AfterFunc(s, func() {})() })
@@ -91,11 +81,7 @@ func TestATimerOfAnotherScopeIsLeftAlone(t *testing.T) {
 		e := New(Options{})
 		p := swapped(t, e, `"timeouts":{"total":"1s"}`).Lookup("orders", 80, callOf("GET"))
 		open := func() *Scope {
-			c := new(Call)
-			if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
-				t.Error(err)
-			}
-			return opened(context.Background(), c)
+			return opened(context.Background(), calling(t, e, p))
 		}
 		for i := range 500 {
 			var all sync.WaitGroup
@@ -128,11 +114,7 @@ func TestATimerOfAnotherScopeIsLeftAlone(t *testing.T) {
 func TestATimerThatWasLetGoOfHasNoSay(t *testing.T) {
 	e := New(Options{})
 	p := swapped(t, e, `"timeouts":{"total":"1h","attempt":"1h","bodyIdle":"1m"}`).Lookup("orders", 80, callOf("GET"))
-	c := new(Call)
-	if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
-		t.Fatal(err)
-	}
-	s := openedRoot(context.Background(), c)
+	s := openedRoot(context.Background(), calling(t, e, p))
 	old := s.timer.Load()
 	old.alarm.Stop()   // as when it runs out, and is about to say so
 	s.EnterBody(false) // takes another one
@@ -178,8 +160,7 @@ func TestTheSecondWhoAsksFindsTheRootOverdue(t *testing.T) {
 		timers := &hooked{}
 		e := New(Options{Clock: timers})
 		c := mustBegin(t, context.Background(), e, `"timeouts":{"total":"1s","bodyIdle":"300ms"}`)
-		s := new(Scope)
-		s.OpenNext(context.Background(), c, true)
+		s := openedRoot(context.Background(), c)
 		child, leave := context.WithCancel(s)
 		defer leave()
 		second := make(chan struct{})

@@ -28,12 +28,14 @@ func (s *Scope) AfterFunc(f func()) (stop func() bool) {
 	switch {
 	case !s.limited:
 		return context.AfterFunc(s.Context, f)
-	case s.rooted && s.own.keep(f):
+	case s.own.isRoot() && s.own.keep(f):
 		return s.own.drop
 	default:
 		return context.AfterFunc(s.context(), f)
 	}
 }
+
+func (o *ownContext) isRoot() bool { return o.done != nil }
 
 // keep keeps the function of the first who asks, and calls it where the root ends at
 // this moment.

@@ -250,10 +250,7 @@ func TestWhatIsNoRootListensToItsParent(t *testing.T) {
 func TestARootSparesItsChildABook(t *testing.T) {
 	e := New(Options{})
 	p := swapped(t, e, `"retry":{"maxAttempts":2}`).Lookup("orders", 80, callOf("GET"))
-	c := new(Call)
-	if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
-		t.Fatal(err)
-	}
+	c := calling(t, e, p)
 	cost := func(open func(context.Context, *Call) *Scope) float64 {
 		return testing.AllocsPerRun(100, func() {
 			s := open(context.Background(), c)
@@ -288,11 +285,7 @@ func TestARootUnderContention(t *testing.T) {
 	e := New(Options{})
 	p := swapped(t, e, `"timeouts":{"total":"1h","connect":"1s"}`).Lookup("orders", 80, callOf("GET"))
 	for range 1000 {
-		c := new(Call)
-		if err := c.Begin(context.Background(), e, p, "test", "GET"); err != nil {
-			t.Fatal(err)
-		}
-		s := openedRoot(context.Background(), c)
+		s := openedRoot(context.Background(), calling(t, e, p))
 		kept, leave := context.WithCancel(s)
 		var all, told sync.WaitGroup
 		told.Add(2)
