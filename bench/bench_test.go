@@ -62,6 +62,39 @@ func TestRatiosAreThoseOfARound(t *testing.T) {
 	}
 }
 
+// Cases that were timed beside a third, each in a spell of its own, are compared by
+// what they took as a part of that.
+func TestAlternatingCasesAreComparedByTheirNeighbour(t *testing.T) {
+	beside := func(wall, plain float64) *testCase {
+		return &testCase{turns: []turn{{wall: wall, beside: plain}, {wall: 3 * wall, beside: 3 * plain}}}
+	}
+	plain, ours, bare := beside(200, 200), beside(303, 300), beside(90, 100)
+	if r := ours.timeRatio(plain); r != 1.01 {
+		t.Errorf("ratio %v, want 1.01", r)
+	}
+	if r := plain.timeRatio(bare); r != 1/0.9 {
+		t.Errorf("ratio %v, want %v", r, 1/0.9)
+	}
+	if r := measured("", false, 150).timeRatio(measured("", false, 200)); r != 0.75 {
+		t.Errorf("ratio of cases that had turns in a row %v, want 0.75", r)
+	}
+}
+
+func TestAlternationGivesBothTheSameWork(t *testing.T) {
+	counted := func(n *int) *testCase {
+		return &testCase{n: 10 * alternation, run: func(more int) error { *n += more; return nil }}
+	}
+	var own, others int
+	c, other := counted(&own), counted(&others)
+	if _, _, err := c.timeBeside(other); err != nil || own != 10*alternation || others != own {
+		t.Errorf("%d and %d calls, %v", own, others, err)
+	}
+	other.name, other.run = "the other", func(int) error { return io.ErrUnexpectedEOF }
+	if _, _, err := c.timeBeside(other); err == nil || !strings.Contains(err.Error(), "the other") {
+		t.Errorf("error %v does not say whose it is", err)
+	}
+}
+
 func TestTheTableComparesWithTheCheapestFullPeer(t *testing.T) {
 	g := &group{name: "stub", title: "a stub", base: "bare", plain: "plain"}
 	var out strings.Builder

@@ -48,7 +48,7 @@ func (g *group) print(w io.Writer, cases []*testCase) {
 	if base == plain {
 		fmt.Fprintf(t, "ns\tCPU ns\tB\tallocs\tx %s\tCPU\t  case\n", base.name)
 		for _, c := range cases {
-			fmt.Fprintf(t, "%s\t%.2f\t%.2f\t  %s\n", c.numbers(), c.ratio(base, wall), c.ratio(base, cpu), c.name)
+			fmt.Fprintf(t, "%s\t%.2f\t%.2f\t  %s\n", c.numbers(), c.timeRatio(base), c.ratio(base, cpu), c.name)
 		}
 		return
 	}
@@ -59,7 +59,7 @@ func (g *group) print(w io.Writer, cases []*testCase) {
 	}
 	fmt.Fprintf(t, "ns\tCPU ns\tB\tallocs\t+allocs\tx bare\tx context\tCPU\tcost/context's\tCPU\tcost/best peer's\t  case\n")
 	for _, c := range cases {
-		fmt.Fprintf(t, "%s\t%+.0f\t%.2f\t%.2f\t%.2f\t", c.numbers(), c.over(base, allocs), c.ratio(base, wall), c.ratio(plain, wall), c.ratio(plain, cpu))
+		fmt.Fprintf(t, "%s\t%+.0f\t%.2f\t%.2f\t%.2f\t", c.numbers(), c.over(base, allocs), c.timeRatio(base), c.timeRatio(plain), c.ratio(plain, cpu))
 		if c == base {
 			fmt.Fprintf(t, "\t\t\t  %s\n", c.name)
 			continue
@@ -77,11 +77,11 @@ func (g *group) print(w io.Writer, cases []*testCase) {
 func printRatios(t io.Writer, cases []*testCase, base, plain, peer *testCase) {
 	fmt.Fprintf(t, "ns\tCPU ns\tB\tallocs\t+allocs\tx bare\tx context\tCPU\tx best peer\tCPU\t  case\n")
 	for _, c := range cases {
-		fmt.Fprintf(t, "%s\t%+.0f\t%.2f\t%.2f\t%.2f\t", c.numbers(), c.over(base, allocs), c.ratio(base, wall), c.ratio(plain, wall), c.ratio(plain, cpu))
+		fmt.Fprintf(t, "%s\t%+.0f\t%.2f\t%.2f\t%.2f\t", c.numbers(), c.over(base, allocs), c.timeRatio(base), c.timeRatio(plain), c.ratio(plain, cpu))
 		if peer == nil {
 			peer = plain
 		}
-		fmt.Fprintf(t, "%.2f\t%.2f\t  %s\n", c.ratio(peer, wall), c.ratio(peer, cpu), c.name)
+		fmt.Fprintf(t, "%.2f\t%.2f\t  %s\n", c.timeRatio(peer), c.ratio(peer, cpu), c.name)
 	}
 }
 

@@ -29,6 +29,11 @@ type tryKey struct {
 	status                 int
 }
 
+// isOf compares without making a key, for each call.
+func (k *tryKey) isOf(e *engine.FirstTryEvent) bool {
+	return k.status == e.Status && k.adapter == e.Adapter && k.method == e.Method && k.route == e.Route
+}
+
 func (f *firstTry) addCall(d time.Duration) {
 	f.counts[bucketOf(d)].call.Add(1)
 	f.sum.call.Add(int64(d))
@@ -60,8 +65,8 @@ func (f bodiesOf) addTo(r *reading) {
 // FirstTry implements engine.FirstTryRecorder.
 func (r *recorder) FirstTry(e engine.FirstTryEvent) (bodyTook func(time.Duration)) {
 	f := r.usual.Load()
-	if key := (tryKey{adapter: e.Adapter, method: e.Method, route: e.Route, status: e.Status}); f == nil || f.key != key {
-		if f = r.firstTry(key); f == nil {
+	if f == nil || !f.key.isOf(&e) {
+		if f = r.firstTry(tryKey{adapter: e.Adapter, method: e.Method, route: e.Route, status: e.Status}); f == nil {
 			r.twoEvents(e)
 			return nil
 		}

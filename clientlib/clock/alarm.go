@@ -14,9 +14,8 @@ import (
 //
 // Init comes first. Start and Stop may be called from several goroutines.
 type Alarm struct {
-	timeline *Timeline
-	f        func()
-
+	// What Start and Stop need comes first, close together: another core than the
+	// last may call the next, and has to fetch it.
 	mu sync.Mutex
 	// lazy says that the clock is the system's. Others are taken at their word: their
 	// timers are started for each Start, and stopped.
@@ -25,7 +24,10 @@ type Alarm struct {
 	// On the timeline, 0 for none:
 	due   time.Duration // when to call f
 	wakes time.Duration // when the timer fires
-	timer Timer         // nil until the first Start
+
+	timeline *Timeline
+	f        func()
+	timer    Timer // nil until the first Start
 	// number is that of the timer, where each Start has one of its own.
 	number int
 }

@@ -13,6 +13,9 @@ const token = 100
 // spent, so that a new burst holds at once.
 type retryBudget struct{ spent atomic.Int64 }
 
+// full says that there is nothing to credit, as it is in the usual case.
+func (b *retryBudget) full() bool { return b.spent.Load() <= 0 }
+
 // deposit credits one call.
 func (b *retryBudget) deposit(l budgetLimits) {
 	for {

@@ -62,7 +62,7 @@ func (c *Call) Begin(ctx context.Context, e *Engine, p *Policy, adapter, method 
 		c.publish(Outcome{Kind: err.Kind, Status: NoStatus}, err.Source, failure.SkipNone, 0)
 		return err
 	}
-	if p.hasBudget {
+	if p.hasBudget && !p.state.budget.full() {
 		p.state.budget.deposit(p.budget)
 	}
 	return nil
@@ -83,9 +83,13 @@ func (c *Call) computeEnd(ctx context.Context) {
 		c.limit = c.options.Cap
 		c.end = min(c.end, c.limit)
 	}
-	left, ok := c.engine.budgetLeft(ctx, p.IgnoreBudget && !p.Shadow)
+	c.whole = c.end
+	ambient := deadline.Has(ctx) && (p.Shadow || !p.IgnoreBudget)
+	if !ambient && c.engine.budget == nil {
+		return
+	}
+	left, ok := c.engine.budgetLeft(ctx, ambient)
 	if !ok {
-		c.whole = c.end
 		return
 	}
 	c.budget = left
@@ -102,10 +106,13 @@ func (c *Call) refusal(ctx context.Context) *failure.Error {
 		out, attribution := CallerEnded(ctx)
 		return c.failure(out, attribution, context.Cause(ctx))
 	}
-	if a, lapsed := c.lapsed(0); lapsed {
-		return c.failure(Outcome{Kind: failure.TotalTimeout}, a, nil)
-	}
 	p := c.Policy
+	// A total of which nothing is kept back is enough to begin.
+	if p.Total == 0 || c.ends() != p.Total || c.stamps() || c.tells {
+		if a, lapsed := c.lapsed(0); lapsed {
+			return c.failure(Outcome{Kind: failure.TotalTimeout}, a, nil)
+		}
+	}
 	if !p.hasBreaker || p.Shadow {
 		return nil
 	}
@@ -435,8 +442,7 @@ func (c *Call) settle(o Outcome, a Attribution, d Decision, now time.Duration) {
 func (c *Call) Succeed(status int) {
 	p := c.home
 	if c.sent != 1 || c.tracing != nil || p.firstTry == nil && len(p.recorders) > 0 {
-		o := Outcome{OK: true, Status: status}
-		c.Conclude(o, Attribution{}, c.Decide(o))
+		c.succeedAtLast(status)
 		return
 	}
 	if c.decided == 0 {
@@ -449,6 +455,12 @@ func (c *Call) Succeed(status int) {
 	if p.firstTry != nil {
 		c.bodyTook = p.firstTry.FirstTry(FirstTryEvent{Adapter: c.adapter, Method: c.method, Route: c.route(), Status: status, Duration: now})
 	}
+}
+
+// succeedAtLast is Succeed for whom each event is told.
+func (c *Call) succeedAtLast(status int) {
+	o := Outcome{OK: true, Status: status}
+	c.Conclude(o, Attribution{}, c.Decide(o))
 }
 
 // signal ends the call for the breaker.

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"math"
+	"math/rand/v2"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -211,5 +212,47 @@ func TestABudgetWithoutEndCutsNothing(t *testing.T) {
 		case <-time.After(time.Hour):
 		}
 		s.Finish()
+	})
+}
+
+// Begin spares the usual call the question whether enough is left of it. What it
+// answers must not depend on that.
+func TestACallBeginsExactlyWhereEnoughIsLeftOfIt(t *testing.T) {
+	inBubble(t, func(t *testing.T, e *Engine, _ *clienttest.Timers) {
+		lengths := []time.Duration{0, 1, time.Millisecond, time.Millisecond + 1, 10 * time.Millisecond, time.Second}
+		any := func() time.Duration { return lengths[rand.IntN(len(lengths))] }
+		refused := 0
+		for range 20_000 {
+			p := Policy{MaxAttempts: 1, Total: any(), DeadlineReserve: any(), Shadow: rand.IntN(8) == 0, IgnoreBudget: rand.IntN(4) == 0}
+			if rand.IntN(2) == 0 {
+				p.DeadlineHeader = "X-Deadline-Ms"
+			}
+			ctx, end := t.Context(), context.CancelFunc(func() {})
+			e.budget = nil
+			if rand.IntN(3) == 0 {
+				ctx = deadline.With(ctx, any())
+			}
+			if rand.IntN(3) == 0 {
+				e.budget = window(any())
+			}
+			if rand.IntN(3) == 0 {
+				ctx = WithCallOptions(ctx, CallOptions{Cap: any()})
+			}
+			if rand.IntN(4) == 0 {
+				ctx, end = context.WithTimeout(ctx, time.Millisecond+any())
+			}
+			c := Call{tells: rand.IntN(3) == 0}
+			err := c.Begin(ctx, e, &p, "test", "GET")
+			if _, lapsed := c.lapsed(0); lapsed != (err != nil) {
+				t.Fatalf("lapsed %v, but began with %v: %+v, end %v, whole %v, caller %v, tells %v", lapsed, err, p, c.end, c.whole, c.caller, c.tells)
+			}
+			if err != nil {
+				refused++
+			}
+			end()
+		}
+		if refused < 1000 || refused > 19_000 {
+			t.Errorf("%d of 20,000 were refused: that proves little", refused)
+		}
 	})
 }

@@ -90,14 +90,10 @@ func (e *Engine) Limited(ctx context.Context) bool {
 	return e.budget != nil || deadline.Has(ctx) || CallOptionsFrom(ctx).Cap > 0
 }
 
-// budgetLeft returns what is left of the budget of a call that begins; false for
-// none. What the request being served has left can be left out, the client's own
-// cannot.
-func (e *Engine) budgetLeft(ctx context.Context, ignoreAmbient bool) (left time.Duration, ok bool) {
-	ambient := !ignoreAmbient && deadline.Has(ctx)
-	if !ambient && e.budget == nil {
-		return 0, false
-	}
+// budgetLeft returns what is left of the budget of a call that begins, the ambient one
+// and the client's own; false for none. What the request being served has left can be
+// left out, the client's own cannot.
+func (e *Engine) budgetLeft(ctx context.Context, ambient bool) (left time.Duration, ok bool) {
 	now := e.clock.Now()
 	var end time.Time
 	if ambient {

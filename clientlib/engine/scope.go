@@ -83,11 +83,12 @@ func (s *Scope) OpenNext(parent context.Context, c *Call, awaited bool) {
 func (s *Scope) open(parent context.Context, c *Call, began time.Duration, awaited bool) {
 	p := c.Policy
 	s.call, s.policy, s.Context = c, p, parent
-	s.attemptEnd, s.bodyEnd = never, never
+	attemptEnd := never
 	if p.Attempt > 0 && !p.Shadow {
-		s.attemptEnd = began + p.Attempt
+		attemptEnd = began + p.Attempt
 	}
-	end := min(s.totalEnd(), s.attemptEnd)
+	s.attemptEnd, s.bodyEnd = attemptEnd, never
+	end := min(s.totalEnd(), attemptEnd)
 	s.limited = end != never || !p.Shadow && (p.BodyIdle > 0 || p.needsTracing || p.MaxAttempts > 1)
 	if awaited && s.limited && parent.Done() == nil {
 		s.own.done = make(chan struct{}) // a root, see AfterFunc
@@ -116,21 +117,13 @@ func (s *Scope) Look() (now time.Duration, fired Limit) {
 	if !s.limited {
 		return now, LimitNone
 	}
-	s.fireOverdue(now)
-	return now, s.fired()
-}
-
-func (s *Scope) fireOverdue(now time.Duration) {
-	switch s.phase.Load() {
-	case phaseHeaders:
-		if now >= min(s.totalEnd(), s.attemptEnd) {
-			s.fireFrom(phaseHeaders, s.firstLimit())
-		}
-	case phaseBody:
-		if now >= s.bodyEnd {
-			s.fireFrom(phaseBody, LimitTotal)
-		}
+	switch phase := s.phase.Load(); {
+	case phase == phaseHeaders && now >= min(s.totalEnd(), s.attemptEnd):
+		s.fireFrom(phaseHeaders, s.firstLimit())
+	case phase == phaseBody && now >= s.bodyEnd:
+		s.fireFrom(phaseBody, LimitTotal)
 	}
+	return now, s.fired()
 }
 
 // firstLimit is the limit that comes first until the headers. A tie is the

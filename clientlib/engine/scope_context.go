@@ -92,14 +92,15 @@ func (s *Scope) Err() error {
 	if !s.limited {
 		return s.Context.Err()
 	}
-	made := s.own.made.Load()
-	if !made {
+	made, over := s.own.made.Load(), s.over()
+	if !made && !over {
 		s.Look()
+		over = s.over()
 	}
 	switch {
-	case s.own.isRoot() && s.over():
+	case over && s.own.isRoot():
 		return context.Canceled
-	case made || s.over():
+	case made || over:
 		return s.context().Err()
 	default:
 		return s.Context.Err()

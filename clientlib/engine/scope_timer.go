@@ -9,9 +9,11 @@ import (
 )
 
 // scopeTimer is a timer that can serve another scope when it was stopped in
-// time.
+// time. What every call writes comes first, in one line of the processor's cache.
 type scopeTimer struct {
 	scope *Scope // changes while the alarm is stopped
+	// taken says that a scope has it, of the engine's spare.
+	taken atomic.Bool
 	// rearmed says that the callback armed the timer itself: from then on it is
 	// never kept for another scope, since the callback may still stop it.
 	rearmed atomic.Bool
@@ -19,41 +21,44 @@ type scopeTimer struct {
 	// whoever arms it now stops it, and it is never kept either.
 	lost  atomic.Bool
 	alarm clock.Alarm
+	_     [32]byte // to be 128 bytes, and so at the beginning of a line
 }
 
 // timers are those that no scope uses. One is within everybody's reach, the others
 // within that of a processor: a program that makes one call after the other has then
 // one of the runtime's timers, and only one processor to look after it.
 type timers struct {
-	first  atomic.Pointer[scopeTimer]
+	spare  atomic.Pointer[scopeTimer] // also while it is taken; nil until there is one
 	others sync.Pool
-}
-
-func (s *timers) take() (t *scopeTimer, ok bool) {
-	if s.first.Load() != nil {
-		if t = s.first.Swap(nil); t != nil {
-			return t, true
-		}
-	}
-	t, ok = s.others.Get().(*scopeTimer)
-	return t, ok
 }
 
 func (s *timers) put(t *scopeTimer) {
 	t.scope = nil
-	if s.first.Load() != nil || !s.first.CompareAndSwap(nil, t) {
-		s.others.Put(t)
+	if spare := s.spare.Load(); spare == t || spare == nil && s.spare.CompareAndSwap(nil, t) {
+		t.taken.Store(false)
+		return
 	}
+	s.others.Put(t)
 }
 
+// lose forgets one that nobody may have any more.
+func (s *timers) lose(t *scopeTimer) { s.spare.CompareAndSwap(t, nil) }
+
+// timer returns one that the caller has for himself.
 func (e *Engine) timer() *scopeTimer {
-	t, ok := e.timers.take()
-	if !ok {
-		t = new(scopeTimer)
-		t.alarm.Init(&e.timeline, t.fire)
+	if t := e.timers.spare.Load(); t != nil && t.take() {
+		return t
 	}
+	if t, ok := e.timers.others.Get().(*scopeTimer); ok {
+		return t
+	}
+	t := new(scopeTimer)
+	t.taken.Store(true)
+	t.alarm.Init(&e.timeline, t.fire)
 	return t
 }
+
+func (t *scopeTimer) take() bool { return !t.taken.Load() && t.taken.CompareAndSwap(false, true) }
 
 func (t *scopeTimer) fire() { t.scope.expire(t) }
 
@@ -83,6 +88,7 @@ func (t *scopeTimer) release(e *Engine) {
 	}
 	t.lost.Store(true)
 	t.alarm.Stop()
+	e.timers.lose(t)
 }
 
 // arm starts a timer, unless there is one.

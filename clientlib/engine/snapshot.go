@@ -80,8 +80,9 @@ type Host struct {
 	only     *Policy // where there are no routes
 }
 
-// Routed reports whether Policy looks at the call.
-func (h Host) Routed() bool { return h.only == nil }
+// Only returns the policy of every call to the host; nil where Policy has to look at
+// the call.
+func (h Host) Only() *Policy { return h.only }
 
 // Policy finds the policy of a call to the host.
 func (h Host) Policy(call document.Call) *Policy {

@@ -137,11 +137,10 @@ func (h *host) lookup(s *engine.Snapshot, req *fasthttp.Request) *engine.Policy 
 	if !ok {
 		return nil
 	}
-	call := document.Call{Method: method(req)}
-	if found.Routed() {
-		call.Path = path(req)
+	if p := found.Only(); p != nil {
+		return p
 	}
-	return found.Policy(call)
+	return found.Policy(document.Call{Method: method(req), Path: path(req)})
 }
 
 var methods = [...]string{

@@ -228,17 +228,29 @@ func (a *attempt) drain(body io.Reader) {
 func (a *attempt) deliver(resp *http.Response) {
 	a.status, a.inner = int32(resp.StatusCode), resp.Body
 	a.watched = a.Rules().BodyIdle > 0
+	if resp.Body == http.NoBody || resp.StatusCode == http.StatusSwitchingProtocols {
+		if a.deliverWithoutBody(resp) {
+			return
+		}
+	}
+	resp.Body = a
+	if a.flight.Traced() {
+		a.traceBody()
+	}
+}
+
+// deliverWithoutBody is deliver for a response that has no body to be read; false for
+// one that has, or whose body is to be closed by who follows the redirect.
+func (a *attempt) deliverWithoutBody(resp *http.Response) bool {
 	switch {
 	case resp.StatusCode == http.StatusSwitchingProtocols && isUpgrade(resp):
 		a.deliverUpgrade(resp)
 	case resp.Body == http.NoBody && !isRedirect(resp):
 		a.endNow(engine.Outcome{OK: true})
 	default:
-		resp.Body = a
-		if a.flight.Traced() {
-			a.traceBody()
-		}
+		return false
 	}
+	return true
 }
 
 // Read reads the response body under the limits of the call.
@@ -246,13 +258,12 @@ func (a *attempt) Read(p []byte) (int, error) {
 	if a.err != nil {
 		return 0, a.err
 	}
-	var began time.Time
+	var n int
+	var err error
 	if a.watched {
-		began = a.shadow.BeginRead(&a.Scope)
-	}
-	n, err := a.inner.Read(p)
-	if a.watched {
-		a.shadow.EndRead(&a.Scope, began)
+		n, err = a.readWatched(p)
+	} else {
+		n, err = a.inner.Read(p)
 	}
 	if err != nil {
 		err = a.bodyError(err)
@@ -261,12 +272,19 @@ func (a *attempt) Read(p []byte) (int, error) {
 	return n, err
 }
 
+func (a *attempt) readWatched(p []byte) (int, error) {
+	began := a.shadow.BeginRead(&a.Scope)
+	n, err := a.inner.Read(p)
+	a.shadow.EndRead(&a.Scope, began)
+	return n, err
+}
+
 // bodyError ends the body and says why.
 func (a *attempt) bodyError(err error) error {
 	now, limit := a.Look()
 	fired := limit != engine.LimitNone
 	if err == io.EOF && !fired {
-		a.end(engine.Outcome{OK: true}, now)
+		a.end(&engine.Outcome{OK: true}, now)
 		return err
 	}
 	// An EOF after a limit is not the end of the body: a server that sees its
@@ -278,7 +296,7 @@ func (a *attempt) bodyError(err error) error {
 	if res.outcome.Kind == failure.Unknown {
 		res.outcome.Kind = failure.BodyError
 	}
-	a.end(res.outcome, now)
+	a.end(&res.outcome, now)
 	return a.flight.Failure(res.outcome, res.attribution, engine.Decision{}, res.err)
 }
 
@@ -296,12 +314,12 @@ func (a *attempt) Close() error {
 		// A limit had cut it, though nobody read on to see that.
 		outcome = a.failed(nil).outcome
 	}
-	a.end(outcome, now)
+	a.end(&outcome, now)
 	return err
 }
 
 // end is the one end of a body: at EOF, Close or an error, whichever is first.
-func (a *attempt) end(o engine.Outcome, now time.Duration) {
+func (a *attempt) end(o *engine.Outcome, now time.Duration) {
 	if a.unwatch != nil {
 		a.unwatch()
 	}
@@ -311,10 +329,10 @@ func (a *attempt) end(o engine.Outcome, now time.Duration) {
 // endNow is end for those who have not asked the clock.
 func (a *attempt) endNow(o engine.Outcome) {
 	now, _ := a.Look()
-	a.end(o, now)
+	a.end(&o, now)
 }
 
-func (a *attempt) endOnce(o engine.Outcome, now time.Duration) {
+func (a *attempt) endOnce(o *engine.Outcome, now time.Duration) {
 	if a.ended.Swap(true) {
 		return
 	}
@@ -323,7 +341,7 @@ func (a *attempt) endOnce(o engine.Outcome, now time.Duration) {
 	}
 	a.Finish()
 	o.Status = int(a.status)
-	a.flight.BodyDone(o, now)
+	a.flight.BodyDone(*o, now)
 	if a.ticket != 0 {
 		a.flight.hop.closed(a.ticket)
 	}

@@ -56,6 +56,7 @@ func (a *attempt) traceBody() { a.unwatch = context.AfterFunc(&a.Scope, a.cut) }
 // body's end.
 func (a *attempt) cut() {
 	if now, limit := a.Look(); limit != engine.LimitNone || a.Context.Err() != nil {
-		a.endOnce(a.failed(nil).outcome, now)
+		outcome := a.failed(nil).outcome
+		a.endOnce(&outcome, now)
 	}
 }

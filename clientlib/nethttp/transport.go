@@ -1,6 +1,7 @@
 package nethttp
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -86,10 +87,9 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	snapshot := t.engine.Snapshot()
 	policy := lookup(snapshot, req)
 	if policy == nil {
-		if !t.engine.Limited(req.Context()) && t.engine.Tracer() == nil {
+		if policy = t.unnamed(req.Context()); policy == nil {
 			return t.base.RoundTrip(req)
 		}
-		policy = budgetOnly
 	}
 	if t.outer != nil {
 		t.outer.check()
@@ -105,6 +105,14 @@ func (t *Transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	return f.run(req)
 }
 
+// unnamed returns the policy of a call to a host that no policy names; nil for none.
+func (t *Transport) unnamed(ctx context.Context) *engine.Policy {
+	if t.engine.Limited(ctx) || t.engine.Tracer() != nil {
+		return budgetOnly
+	}
+	return nil
+}
+
 func lookup(s *engine.Snapshot, req *http.Request) *engine.Policy {
 	var port uint16
 	switch req.URL.Scheme {
@@ -117,11 +125,10 @@ func lookup(s *engine.Snapshot, req *http.Request) *engine.Policy {
 	if !ok {
 		return nil
 	}
-	call := document.Call{Method: req.Method}
-	if host.Routed() {
-		call.Path = req.URL.EscapedPath()
+	if p := host.Only(); p != nil {
+		return p
 	}
-	return host.Policy(call)
+	return host.Policy(document.Call{Method: req.Method, Path: req.URL.EscapedPath()})
 }
 
 func closeBody(req *http.Request) {
