@@ -136,18 +136,27 @@ func (g *group) measure(o options, before []*testCase, rounds int) ([]*testCase,
 	plain := find(cases, g.plain)
 	for range rounds {
 		for _, i := range rand.Perm(len(cases)) {
-			c := cases[i]
-			t, err := c.turn()
-			if err == nil && g.alternates && plain != nil {
-				t.wall, t.beside, err = c.timeBeside(plain)
-			}
+			t, err := g.turn(cases[i], plain)
 			if err != nil {
 				return nil, err
 			}
-			c.turns = append(c.turns, t)
+			cases[i].turns = append(cases[i].turns, t)
 		}
 	}
 	return cases, nil
+}
+
+// turn gives a case its turn.
+func (g *group) turn(c, plain *testCase) (turn, error) {
+	t, err := c.turn()
+	switch {
+	case err != nil || !g.alternates || plain == nil:
+	case c == plain:
+		t.beside = t.wall
+	default:
+		t.wall, t.beside, err = c.timeBeside(plain)
+	}
+	return t, err
 }
 
 // timeBeside times the work of a turn and that of another case, in alternation.
@@ -290,8 +299,12 @@ func (g *group) writeRaw(w io.Writer, cases []*testCase) {
 	for _, c := range cases {
 		name := strings.ReplaceAll(g.name+"/"+c.name, " ", "_")
 		for _, t := range c.turns {
-			fmt.Fprintf(w, "Benchmark%s-%d\t%d\t%.1f ns/op\t%.1f cpu-ns/op\t%.0f B/op\t%.0f allocs/op\n",
+			fmt.Fprintf(w, "Benchmark%s-%d\t%d\t%.1f ns/op\t%.1f cpu-ns/op\t%.0f B/op\t%.0f allocs/op",
 				name, runtime.GOMAXPROCS(0), c.n, t.wall, t.cpu, t.bytes, t.allocs)
+			if t.beside > 0 {
+				fmt.Fprintf(w, "\t%.4f x-plain", besides(t))
+			}
+			fmt.Fprintln(w)
 		}
 	}
 }
