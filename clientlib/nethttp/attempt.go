@@ -341,8 +341,7 @@ func (a *attempt) endOnce(o *engine.Outcome, now time.Duration) {
 	}
 	a.Finish()
 	o.Status = int(a.status)
-	a.flight.BodyDone(*o, now)
-	if a.ticket != 0 {
-		a.flight.hop.closed(a.ticket)
+	if a.ticket == 0 || a.flight.hop.closed(a.ticket, bodyEnd{*o, now}) {
+		a.flight.BodyDone(*o, now)
 	}
 }

@@ -281,6 +281,40 @@ func TestARedirectNobodyFollowsIsACallOfItsOwn(t *testing.T) {
 	})
 }
 
+// A call has one body, that of its final response: of a redirect that was followed
+// nothing is told, of one that nobody follows after the call was.
+func TestACallHasTheBodyOfItsFinalResponse(t *testing.T) {
+	last := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	for _, c := range []struct {
+		name, path string
+		check      func(*http.Request, []*http.Request) error
+		open       time.Duration // how long the caller keeps the body
+		status     int
+	}{
+		{"three redirects", "/redirect?n=3&delay=10ms&to=/ok", nil, 0, http.StatusOK},
+		{"nobody follows", "/redirect", last, 0, http.StatusTemporaryRedirect},
+		{"nobody follows, read late", "/redirect", last, 40 * time.Second, http.StatusTemporaryRedirect},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			inFakeTime(t, rules(t, `"timeouts":{"total":"1m"}`), func(b *bench) {
+				b.http.CheckRedirect = c.check
+				resp := b.mustGet(c.path)
+				time.Sleep(c.open)
+				_, _ = readAll(b.t, resp)
+				time.Sleep(2 * time.Second)
+				synctest.Wait()
+				bodies := b.events.Bodies()
+				if len(bodies) != 1 || bodies[0].Status != c.status || bodies[0].Duration != c.open || !bodies[0].OK {
+					t.Errorf("bodies: %+v", bodies)
+				}
+				if n := len(b.events.Calls()); n != 1 {
+					t.Errorf("%d calls", n)
+				}
+			})
+		})
+	}
+}
+
 func TestAnEventStreamIsNotCutUnlessItsRouteSaysSo(t *testing.T) {
 	for _, c := range []struct {
 		name, rules string

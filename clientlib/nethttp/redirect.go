@@ -29,9 +29,17 @@ type hop struct {
 	// Tickets are never used twice, so neither an old response nor the timer of
 	// an old hop can end or continue a later one.
 	open, last uint32
+	followed   uint32   // the last ticket that was
+	body       *bodyEnd // of the redirect that the call waits on; nil while it is open
 	timer      clock.Timer
 	outcome    engine.Outcome
 	decision   engine.Decision
+}
+
+// bodyEnd is how a body ended, and when.
+type bodyEnd struct {
+	outcome engine.Outcome
+	at      time.Duration // since the start of the call
 }
 
 // await puts off the end of a call whose response is a redirect.
@@ -39,29 +47,56 @@ func (h *hop) await(f *flight, o engine.Outcome, d engine.Decision) (ticket uint
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.last++
-	h.open, h.outcome, h.decision = h.last, o, d
+	h.open, h.outcome, h.decision, h.body = h.last, o, d, nil
 	ticket = h.last
 	h.timer = f.transport.engine.Clock().AfterFunc(redirectPatience, func() {
-		if h.take(ticket) {
-			f.Settle(h.outcome, engine.Attribution{}, h.decision)
+		if !h.giveUp(ticket) {
+			return
+		}
+		f.Settle(h.outcome, engine.Attribution{}, h.decision)
+		if h.body != nil {
+			f.BodyDone(h.body.outcome, h.body.at)
 		}
 	})
 	return ticket
 }
 
-// closed leaves little time to go on with the redirect of a ticket.
-func (h *hop) closed(ticket uint32) {
+// closed leaves little time to go on with the redirect of a ticket, whose body ended.
+// It reports whether that was the body of the final response, as far as is known by
+// now: a call that still waits will tell.
+func (h *hop) closed(ticket uint32, end bodyEnd) (final bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.open == ticket {
-		h.timer.Reset(redirectGrace)
+	if h.open != ticket {
+		return ticket > h.followed
 	}
+	h.body = &end
+	h.timer.Reset(redirectGrace)
+	return false
 }
 
-// take ends the wait on a redirect; false when it is over already.
-func (h *hop) take(ticket uint32) bool {
+// giveUp ends the wait on a redirect that nobody follows; false when it is over
+// already.
+func (h *hop) giveUp(ticket uint32) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
+	return h.take(ticket)
+}
+
+// follow is giveUp for who goes on with the redirect, whose body then is nobody's
+// business.
+func (h *hop) follow(ticket uint32) bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if !h.take(ticket) {
+		return false
+	}
+	h.followed = ticket
+	return true
+}
+
+// take is for who has the lock.
+func (h *hop) take(ticket uint32) bool {
 	if h.open != ticket {
 		return false
 	}
@@ -74,7 +109,7 @@ func (h *hop) take(ticket uint32) bool {
 // response; nil for a new one.
 func redirected(req *http.Request) *flight {
 	a, ok := req.Response.Body.(*attempt)
-	if !ok || a.ticket == 0 || !a.flight.hop.take(a.ticket) {
+	if !ok || a.ticket == 0 || !a.flight.hop.follow(a.ticket) {
 		return nil
 	}
 	return a.flight
