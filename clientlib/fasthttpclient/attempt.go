@@ -32,6 +32,8 @@ type attempt struct {
 	// headers.
 	events bool
 	ended  atomic.Bool
+	// followed says that the response was a redirect, and the call goes on.
+	followed bool
 
 	shadow engine.Comparison
 }
@@ -265,12 +267,16 @@ func (a *attempt) end(o engine.Outcome) {
 	if a.Rules().Shadow {
 		a.shadow.Body(&a.Scope, a.events)
 	}
-	if a.flight.redirect == nil {
-		a.flight.over()
-	}
 	o.Status = a.status
 	now, _ := a.Look()
-	a.flight.BodyDone(o, now)
+	switch r := a.flight.redirect; {
+	case a.followed: // a call has one body, that of its final response
+	case r != nil && r.attempt == a:
+		r.body = &bodyEnd{o, now}
+	default:
+		a.flight.over()
+		a.flight.BodyDone(o, now)
+	}
 }
 
 // ok is the end of a body that was read to its end or closed by its caller.

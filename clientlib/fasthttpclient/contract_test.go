@@ -367,6 +367,9 @@ func TestRedirectsAreOneCall(t *testing.T) {
 		if len(b.events.Calls()) != 1 || b.events.Calls()[0].Attempts != 4 || !b.events.Calls()[0].OK {
 			b.t.Errorf("calls: %+v", b.events.Calls())
 		}
+		if bodies := b.events.Bodies(); len(bodies) != 1 || bodies[0].Status != http.StatusOK || !bodies[0].OK {
+			b.t.Errorf("a call has one body, that of its final response: %+v", bodies)
+		}
 	})
 }
 
@@ -389,6 +392,9 @@ func TestARedirectThatIsNotFollowedEndsItsCall(t *testing.T) {
 				}
 				if len(b.events.Calls()) != 1 || b.events.Calls()[0].Status != http.StatusTemporaryRedirect || !b.events.Calls()[0].OK {
 					b.t.Errorf("calls: %+v", b.events.Calls())
+				}
+				if bodies := b.events.Bodies(); len(bodies) != 1 || bodies[0].Status != http.StatusTemporaryRedirect {
+					b.t.Errorf("bodies: %+v", bodies)
 				}
 			})
 		})

@@ -56,6 +56,13 @@ type redirect struct {
 	attempt  *attempt
 	outcome  engine.Outcome
 	decision engine.Decision
+	body     *bodyEnd // nil while it is open
+}
+
+// bodyEnd is how a body ended, and when.
+type bodyEnd struct {
+	outcome engine.Outcome
+	at      time.Duration // since the start of the call
 }
 
 // begin opens the call.
@@ -230,7 +237,7 @@ func (f *flight) conclude(a *attempt, resp *fasthttp.Response, res result, d eng
 		return res.again && f.native(), asFamily(f.Failure(res.outcome, res.attribution, d, res.err))
 	}
 	if f.waits(resp) {
-		f.redirect = &redirect{a, res.outcome, d}
+		f.redirect = &redirect{attempt: a, outcome: res.outcome, decision: d}
 	} else {
 		f.conclusion(res.outcome, res.attribution, d)
 	}
@@ -258,6 +265,7 @@ func forget(resp *fasthttp.Response) {
 
 // next goes on with the hop after a redirect.
 func (f *flight) next(p *engine.Policy) {
+	f.redirect.attempt.followed = true
 	f.redirect = nil
 	f.Continue(p)
 }
@@ -267,8 +275,9 @@ func (f *flight) settleRedirect() {
 	r := f.redirect
 	f.redirect, f.settled = nil, true
 	f.Settle(r.outcome, engine.Attribution{}, r.decision)
-	if r.attempt.ended.Load() {
+	if r.body != nil {
 		f.over()
+		f.BodyDone(r.body.outcome, r.body.at)
 	}
 }
 
