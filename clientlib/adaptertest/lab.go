@@ -196,6 +196,9 @@ func (b *bench) settle() {
 	if r.Started() != made || len(calls) != made {
 		b.findf("%d calls were made, %d told of as started and %d as done", made, r.Started(), len(calls))
 	}
+	if n := len(r.Bodies()); n > len(calls) {
+		b.findf("%d calls are told of, and %d bodies: a call has that of its final response", len(calls), n)
+	}
 	for _, name := range others(r.Adapters(), b.a.Record.Adapter) {
 		b.findf("an event has the adapter %q, the record %q", name, b.a.Record.Adapter)
 	}
