@@ -108,7 +108,7 @@ func (c *Call) refusal(ctx context.Context) *failure.Error {
 	}
 	p := c.Policy
 	// A total of which nothing is kept back is enough to begin.
-	if p.Total == 0 || c.ends() != p.Total || c.stamps() || c.tells {
+	if p.Total <= 0 || c.ends() != p.Total || c.stamps() || c.tells {
 		if a, lapsed := c.lapsed(0); lapsed {
 			return c.failure(Outcome{Kind: failure.TotalTimeout}, a, nil)
 		}

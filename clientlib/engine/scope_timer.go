@@ -12,7 +12,7 @@ import (
 // time. What every call writes comes first, in one line of the processor's cache.
 type scopeTimer struct {
 	scope *Scope // changes while the alarm is stopped
-	// taken says that a scope has it, of the engine's spare.
+	// taken says that a scope has it, or may get it from a pool.
 	taken atomic.Bool
 	// rearmed says that the callback armed the timer itself: from then on it is
 	// never kept for another scope, since the callback may still stop it.
@@ -28,21 +28,21 @@ type scopeTimer struct {
 // within that of a processor: a program that makes one call after the other has then
 // one of the runtime's timers, and only one processor to look after it.
 type timers struct {
-	spare  atomic.Pointer[scopeTimer] // also while it is taken; nil until there is one
-	others sync.Pool
+	// spare is also there while somebody has it. It is then the next one's that is put
+	// back: a call may be long, or be forgotten.
+	spare  atomic.Pointer[scopeTimer]
+	others sync.Pool // all of them taken
 }
 
 func (s *timers) put(t *scopeTimer) {
 	t.scope = nil
-	if spare := s.spare.Load(); spare == t || spare == nil && s.spare.CompareAndSwap(nil, t) {
+	spare := s.spare.Load()
+	if spare == t || (spare == nil || spare.taken.Load()) && s.spare.CompareAndSwap(spare, t) {
 		t.taken.Store(false)
 		return
 	}
 	s.others.Put(t)
 }
-
-// lose forgets one that nobody may have any more.
-func (s *timers) lose(t *scopeTimer) { s.spare.CompareAndSwap(t, nil) }
 
 // timer returns one that the caller has for himself.
 func (e *Engine) timer() *scopeTimer {
@@ -88,7 +88,6 @@ func (t *scopeTimer) release(e *Engine) {
 	}
 	t.lost.Store(true)
 	t.alarm.Stop()
-	e.timers.lose(t)
 }
 
 // arm starts a timer, unless there is one.
