@@ -28,21 +28,24 @@ type scopeTimer struct {
 // within that of a processor: a program that makes one call after the other has then
 // one of the runtime's timers, and only one processor to look after it.
 type timers struct {
-	// spare is also there while somebody has it. It is then the next one's that is put
-	// back: a call may be long, or be forgotten.
+	// spare is also there while a call has it, until the timer runs out: the call may
+	// have been forgotten. nil for none.
 	spare  atomic.Pointer[scopeTimer]
 	others sync.Pool // all of them taken
 }
 
 func (s *timers) put(t *scopeTimer) {
 	t.scope = nil
-	spare := s.spare.Load()
-	if spare == t || (spare == nil || spare.taken.Load()) && s.spare.CompareAndSwap(spare, t) {
+	if spare := s.spare.Load(); spare == t || spare == nil && s.spare.CompareAndSwap(nil, t) {
 		t.taken.Store(false)
 		return
 	}
 	s.others.Put(t)
 }
+
+// lose forgets a timer that is never put back: it ran out, or was released at the moment
+// at which it was started.
+func (s *timers) lose(t *scopeTimer) { s.spare.CompareAndSwap(t, nil) }
 
 // timer returns one that the caller has for himself.
 func (e *Engine) timer() *scopeTimer {
@@ -60,7 +63,10 @@ func (e *Engine) timer() *scopeTimer {
 
 func (t *scopeTimer) take() bool { return !t.taken.Load() && t.taken.CompareAndSwap(false, true) }
 
-func (t *scopeTimer) fire() { t.scope.expire(t) }
+func (t *scopeTimer) fire() {
+	t.scope.call.engine.timers.lose(t)
+	t.scope.expire(t)
+}
 
 // start starts the timer that the scope has, or had a moment ago.
 func (t *scopeTimer) start(s *Scope, now, wait time.Duration) {
@@ -88,6 +94,7 @@ func (t *scopeTimer) release(e *Engine) {
 	}
 	t.lost.Store(true)
 	t.alarm.Stop()
+	e.timers.lose(t)
 }
 
 // arm starts a timer, unless there is one.

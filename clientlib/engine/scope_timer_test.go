@@ -8,9 +8,9 @@ import (
 	"weak"
 )
 
-// A call that is forgotten, or takes long, keeps the spare timer from nobody, and the
-// spare timer keeps nothing of it.
-func TestACallThatKeepsItsTimerIsNotInTheWay(t *testing.T) {
+// A call that is forgotten keeps the spare timer from nobody, and the spare timer keeps
+// nothing of it.
+func TestAForgottenCallIsNotInTheWay(t *testing.T) {
 	type large [1 << 16]byte
 	type attempt struct {
 		Scope
@@ -22,29 +22,23 @@ func TestACallThatKeepsItsTimerIsNotInTheWay(t *testing.T) {
 	}{
 		{"cut by the total", `"timeouts":{"total":"10ms"}`, LimitTotal},
 		{"cut by the idle gap", `"timeouts":{"total":"1h","bodyIdle":"10ms"}`, LimitBodyIdle},
-		{"long", `"timeouts":{"total":"1h"}`, LimitNone},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := New(Options{})
 			p := swapped(t, e, c.rules).Lookup("orders", 80, callOf("GET"))
 			next := func() *Scope { return openedRoot(context.Background(), calling(t, e, p)) }
 			next().Finish() // there is a spare now
-			begun := func() *attempt {
+			kept := func() weak.Pointer[large] {
 				a := &attempt{payload: new(large)}
 				a.OpenNext(context.Background(), calling(t, e, p), true)
-				if a.EnterBody(false); c.limit != LimitNone {
-					a.BeginRead()
-					<-a.Done()
-				}
+				a.EnterBody(false)
+				a.BeginRead()
+				<-a.Done()
 				if a.fired() != c.limit {
 					t.Errorf("ended by %v, want %v", a.fired(), c.limit)
 				}
-				return a
+				return weak.Make(a.payload)
 			}()
-			kept := weak.Make(begun.payload)
-			if c.limit == LimitNone {
-				defer begun.Finish()
-			}
 			seen := map[*scopeTimer]bool{}
 			for range 20 {
 				s := next()
@@ -56,10 +50,25 @@ func TestACallThatKeepsItsTimerIsNotInTheWay(t *testing.T) {
 			if len(seen) > 2 {
 				t.Errorf("20 calls had %d timers", len(seen))
 			}
-			if c.limit != LimitNone && kept.Value() != nil {
+			if kept.Value() != nil {
 				t.Error("what was forgotten is kept")
 			}
 		})
+	}
+}
+
+// A timer that is released before it is started is no spare for ever.
+func TestATimerThatIsReleasedTooSoonIsForgotten(t *testing.T) {
+	e := New(Options{})
+	p := swapped(t, e, `"timeouts":{"total":"1h"}`).Lookup("orders", 80, callOf("GET"))
+	openedRoot(context.Background(), calling(t, e, p)).Finish()
+	early := e.timer()
+	if early != e.timers.spare.Load() {
+		t.Fatal("the spare timer was not taken")
+	}
+	early.release(e)
+	if e.timers.spare.Load() == early {
+		t.Error("it is kept, and taken")
 	}
 }
 
