@@ -21,8 +21,9 @@ type group struct {
 	base, plain string
 	// network says that the work goes over one.
 	network bool
-	// alternates says that each case is timed beside plain, see alternation.
-	alternates bool
+	// spell is after how many calls it is plain's turn, beside which each case is
+	// timed, see alternating; 0 for turns in a row.
+	spell int
 	// open makes the cases; close ends what they need.
 	open func() (cases []*testCase, close func(), err error)
 }
@@ -61,14 +62,13 @@ const (
 	networkOpenings = 14
 )
 
-// alternation is after how many calls of one caller it is the other's turn, where two
-// cases alternate: a spell then touches both alike. The ratio is that of turns in a
-// row, but after 420 rounds its standard error is 0.3 % instead of 1 %.
-const alternation = 4
-
-// alternating is for the calls of one caller.
-func alternating(g *group) *group {
-	g.alternates = true
+// alternating has each case of a group alternate with plain, after a number of calls of
+// each caller: what the machine does meanwhile then touches both alike. The ratio is
+// that of turns in a row, but after 420 rounds its standard error is 0.3 % instead of
+// 1 % for one caller.
+func alternating(g *group, callers int) *group {
+	const calls = 4
+	g.spell = calls * callers
 	return g
 }
 
@@ -122,7 +122,7 @@ func (g *group) measure(o options, before []*testCase, rounds int) ([]*testCase,
 	if g.network {
 		turn /= networkShorter
 	}
-	if g.alternates {
+	if g.spell > 0 {
 		turn /= 2 // most of it twice
 	}
 	for i, c := range cases {
@@ -150,30 +150,30 @@ func (g *group) measure(o options, before []*testCase, rounds int) ([]*testCase,
 func (g *group) turn(c, plain *testCase) (turn, error) {
 	t, err := c.turn()
 	switch {
-	case err != nil || !g.alternates || plain == nil:
+	case err != nil || g.spell == 0 || plain == nil:
 	case c == plain:
 		t.beside = t.wall
 	default:
-		t.wall, t.beside, err = c.timeBeside(plain)
+		t.wall, t.beside, err = c.timeBeside(plain, g.spell)
 	}
 	return t, err
 }
 
 // timeBeside times the work of a turn and that of another case, in alternation.
-func (c *testCase) timeBeside(other *testCase) (own, others float64, err error) {
+func (c *testCase) timeBeside(other *testCase, spell int) (own, others float64, err error) {
 	pair, took := [...]*testCase{c, other}, [2]time.Duration{}
-	pieces := max(1, c.n/alternation)
-	for range pieces {
+	spells := max(1, c.n/spell)
+	for range spells {
 		first := rand.IntN(2)
 		for _, i := range [...]int{first, 1 - first} {
 			began := time.Now()
-			if err := pair[i].run(alternation); err != nil {
+			if err := pair[i].run(spell); err != nil {
 				return 0, 0, pair[i].told(err)
 			}
 			took[i] += time.Since(began)
 		}
 	}
-	n := float64(pieces * alternation)
+	n := float64(spells * spell)
 	return float64(took[0]) / n, float64(took[1]) / n, nil
 }
 
