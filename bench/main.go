@@ -1,7 +1,8 @@
 // Command bench measures the call path beside bare clients and beside other
 // libraries of the field, and the reload of a policy. All cases of a group run
 // in turns within one process, so that what else the machine does touches all of
-// them alike; what is printed are medians of the turns.
+// them alike; over a network each alternates with context.WithTimeout every few calls.
+// What is printed are medians of the turns.
 //
 //	go run . -only stub -rounds 41 -o raw.txt     # raw.txt is for benchstat
 //	go run . -only 'stub/ours' -cpuprofile cpu.out
@@ -64,7 +65,7 @@ func run(o options, rawPath string, p *profiles) error {
 		writeRawHeader(file)
 	}
 	printMachine(os.Stdout, "before")
-	fmt.Printf("%d turns of about %s for each case (%d of %s over a network), the cases in turns; medians; %d MiB of heap in use\n",
+	fmt.Printf("%d turns of about %s for each case (%d of %s over a network), the cases in turns, over a network each beside context's; medians; %d MiB of heap in use\n",
 		o.rounds, o.turn, networkRounds*o.rounds, o.turn/networkShorter, o.heap)
 	if err := p.start(); err != nil {
 		return err
