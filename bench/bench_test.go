@@ -83,15 +83,15 @@ func TestAlternatingCasesAreComparedByTheirNeighbour(t *testing.T) {
 func TestAlternationGivesBothTheSameWork(t *testing.T) {
 	const spell = 7
 	counted := func(n *int) *testCase {
-		return &testCase{n: 10 * spell, run: func(more int) error { *n += more; return nil }}
+		return &testCase{run: func(more int) error { *n += more; return nil }}
 	}
 	var own, others int
 	c, other := counted(&own), counted(&others)
-	if _, _, err := c.timeBeside(other, spell); err != nil || own != 10*spell || others != own {
+	if _, _, err := c.timeBeside(other, spell, 10*spell); err != nil || own != 10*spell || others != own {
 		t.Errorf("%d and %d calls, %v", own, others, err)
 	}
 	other.name, other.run = "the other", func(int) error { return io.ErrUnexpectedEOF }
-	if _, _, err := c.timeBeside(other, spell); err == nil || !strings.Contains(err.Error(), "the other") {
+	if _, _, err := c.timeBeside(other, spell, 10*spell); err == nil || !strings.Contains(err.Error(), "the other") {
 		t.Errorf("error %v does not say whose it is", err)
 	}
 }
