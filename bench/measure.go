@@ -152,15 +152,18 @@ func (g *group) measure(o options, before []*testCase, rounds int) ([]*testCase,
 // turn gives a case its turn.
 func (g *group) turn(c, plain *testCase) (turn, error) {
 	t, err := c.turn()
-	switch {
-	case err != nil || g.spell == 0 || plain == nil:
-	case c == plain:
-		t.beside = t.wall
-	case c.name == caseAll:
-		t.wall, t.beside, err = c.timeBeside(plain, g.spell, longer*c.n)
-	default:
-		t.wall, t.beside, err = c.timeBeside(plain, g.spell, c.n)
+	if err != nil || g.spell == 0 || plain == nil {
+		return t, err
 	}
+	if c == plain {
+		t.beside = t.wall
+		return t, nil
+	}
+	n := c.n
+	if c.name == caseAll {
+		n *= longer
+	}
+	t.wall, t.beside, err = c.timeBeside(plain, g.spell, n)
 	return t, err
 }
 
